@@ -1,0 +1,44 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LAYOUT ?= all-minilm-l6-v2
+SEED ?= 17
+
+SOURCES := pyproject.toml setup.py $(wildcard csrc/*.[ch] fastinit/*.pyx)
+
+.PHONY: run test lint bench wheel clean
+
+run: $(VENV)/.built
+	mkdir -p run
+	$(BIN)/fastinit init $(LAYOUT) --seed $(SEED) --out run/$(LAYOUT).safetensors --memset
+	$(BIN)/fastinit verify run/$(LAYOUT).safetensors
+
+test: $(VENV)/.built-test
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.built-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict fastinit
+	$(BIN)/python -m mypy.stubtest fastinit --ignore-missing-stub
+
+bench: $(VENV)/.built-bench
+	$(BIN)/python -m pytest bench -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-only
+
+wheel: $(VENV)/.built
+	$(BIN)/pip wheel --no-deps --wheel-dir dist .
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.built: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.built-%: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist run *.egg-info fastinit/*.so

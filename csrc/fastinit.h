@@ -1,0 +1,96 @@
+/* fastinit's C core: the one header its callers see.
+ *
+ *   fi_spec_init    what to draw: distribution + dtype -> constants, checked once
+ *   fi_region       where to: any strided memory, and which draw each of its elements takes
+ *   fi_fill         a range of a region; pure, reentrant, any number of threads at once
+ *   fi_level_*      which kernels run
+ *   fi_scale        fan arithmetic, in the same floating-point environment as the kernels
+ *   fi_next_*       one draw at a time, in the shape numpy's bit generators have
+ */
+#ifndef FASTINIT_H
+#define FASTINIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    FI_OK = 0,
+    FI_NOT_AN_INTERVAL,  /* low < high does not hold, or high - low is not finite */
+    FI_EMPTY_INTERVAL,   /* no value of the dtype lies in the interval */
+    FI_BEYOND_RANGE,     /* a finite bound or constant lies beyond the dtype's finite range */
+    FI_UNKNOWN_LEVEL,    /* no level of that name is built in */
+    FI_UNSUPPORTED_LEVEL /* this CPU or operating system cannot run it */
+} fi_status;
+
+/* With k the top 53 bits of a draw, u = k * 2^-53 and all arithmetic in float64:
+ *   FI_CONSTANT          p[0]                         takes no draws
+ *   FI_UNIFORM           p[0] + (p[1] - p[0]) * u     in [p[0], p[1]): two roundings
+ *   FI_CENTERED_UNIFORM  p[0] * (2u - 1)              in [-p[0], p[0]): one rounding
+ * then the value is rounded once, to nearest even, to the dtype, and clamped to the interval's values
+ * in that dtype. */
+typedef enum { FI_CONSTANT = 0, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_BASES } fi_base;
+#define FI_PARAMETERS 2
+
+typedef enum {
+    FI_FLOAT64 = 0,
+    FI_FLOAT32,
+    FI_FLOAT16,
+    FI_BFLOAT16,
+    FI_FLOAT8_E4M3FN,
+    FI_FLOAT8_E5M2,
+    FI_DTYPES
+} fi_dtype;
+
+typedef struct {
+    fi_base base;
+    fi_dtype dtype;
+    double scale;    /* uniform: high - low; centered: a * 2^-52, or a where that would be subnormal */
+    double shift;    /* uniform: low; constant: the value */
+    double presteps; /* centered: what the integer step is multiplied by first, exactly: 1 or 2^-52 */
+    double lo, hi;   /* clamp, values of the dtype; -inf and inf where every draw complies unclamped */
+} fi_spec;
+
+fi_status fi_spec_init(fi_spec *spec, fi_base base, fi_dtype dtype, const double *parameters);
+
+/* Element (i0, i1, ...) lies at data + sum(i * stride) and takes draw first + sum(i * draws). */
+#define FI_MAX_DIMS 64
+typedef struct {
+    char *data;
+    bool swapped; /* stored in the other byte order */
+    int ndim;
+    int64_t length[FI_MAX_DIMS];
+    int64_t stride[FI_MAX_DIMS]; /* bytes */
+    uint64_t draws[FI_MAX_DIMS]; /* modulo 2^64 */
+    uint64_t first;
+} fi_region;
+
+/* Rearrange a region so that memory is walked forwards in the longest runs it allows. Changes the
+ * order of the walk, never which draw an element takes. */
+void fi_region_normalize(fi_region *region);
+int64_t fi_region_size(const fi_region *region);
+
+/* Fill elements [begin, end) of a normalized region, counted in its walking order. */
+void fi_fill(const fi_region *region, const fi_spec *spec, uint64_t state, int64_t begin, int64_t end);
+
+typedef enum { FI_FAN = 0, FI_FAN_SUM, FI_FAN_PRODUCT } fi_fan;
+typedef struct {
+    double variance, std, limit;
+} fi_scale_result;
+
+/* variance = scale / n, std = sqrt(scale / n), limit = sqrt((3 * scale) / n), the last two then times gain;
+ * n is fan itself, fan / 2 for a sum of two fans, sqrt(fan) for their product. */
+void fi_scale(fi_scale_result *result, double scale, double fan, fi_fan kind, double gain);
+
+const char *fi_level_name(void);
+int fi_level_count(void);
+const char *fi_level_at(int i);
+bool fi_level_supported(int i);
+fi_status fi_level_select(const char *name); /* NULL: the best supported */
+
+uint64_t fi_advance(uint64_t state, uint64_t draws);
+uint64_t fi_next_u64(void *state);
+uint32_t fi_next_u32(void *state); /* the high half of a draw; the low half is not kept */
+double fi_next_unit(void *state);
+
+#endif

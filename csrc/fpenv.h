@@ -1,0 +1,61 @@
+/* The floating-point environment every stored bit is computed in: round to nearest, subnormals kept,
+ * no traps. A host process may run with flush-to-zero or another rounding mode (some libraries set
+ * them when loaded); fp_enter() puts the default in place and fp_leave() restores the host's, exception
+ * flags included. Arithmetic between the two must go through memory (a callee that writes its result
+ * through a pointer), or the compiler may move it out of the guard.
+ */
+#ifndef FI_FPENV_H
+#define FI_FPENV_H
+
+#if defined(__SSE2__) || defined(_M_X64)
+
+#include <immintrin.h>
+typedef unsigned int fp_state;
+static inline fp_state fp_enter(void) {
+    fp_state host = _mm_getcsr();
+    _mm_setcsr(0x1F80);
+    __asm__ volatile("" ::: "memory");
+    return host;
+}
+static inline void fp_leave(fp_state host) {
+    __asm__ volatile("" ::: "memory");
+    _mm_setcsr(host);
+}
+
+#elif defined(__aarch64__)
+
+#include <stdint.h>
+typedef struct {
+    uint64_t control, status;
+} fp_state;
+static inline fp_state fp_enter(void) {
+    fp_state host;
+    uint64_t nearest = 0;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(host.control)::"memory");
+    __asm__ volatile("mrs %0, fpsr" : "=r"(host.status)::"memory");
+    __asm__ volatile("msr fpcr, %0\n\tisb" ::"r"(nearest) : "memory");
+    return host;
+}
+static inline void fp_leave(fp_state host) {
+    __asm__ volatile("msr fpsr, %0" ::"r"(host.status) : "memory");
+    __asm__ volatile("msr fpcr, %0\n\tisb" ::"r"(host.control) : "memory");
+}
+
+#else
+
+#include <fenv.h>
+typedef fenv_t fp_state;
+static inline fp_state fp_enter(void) {
+    fp_state host;
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
+    __asm__ volatile("" ::: "memory");
+    return host;
+}
+static inline void fp_leave(fp_state host) {
+    __asm__ volatile("" ::: "memory");
+    fesetenv(&host);
+}
+
+#endif
+#endif

@@ -1,0 +1,132 @@
+"""fastinit: starting weights at memory speed, with bits that never change.
+
+A weight is a pure function of (seed, name, index): the same bits on every CPU, dtype (rounded), memory layout
+and shard. The kernels are chosen here, once; everything else is loaded on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import levels
+
+if TYPE_CHECKING:
+    from .arrays import xavier_uniform
+    from .autodiff import Tensor, TensorValue
+    from .checkpoint import Mismatch, Verification, Written, verify_checkpoint, write_checkpoint
+    from .errors import (
+        AllocationFailed,
+        CheckpointError,
+        DistributionError,
+        DuplicateName,
+        EmptyName,
+        EmptyNameSegment,
+        FanSumOverflow,
+        FastinitError,
+        InitializationError,
+        InvalidNameCharacter,
+        InvalidTensorName,
+        PlanError,
+        ShapeProductOverflow,
+        StreamOverlap,
+        TensorAutodiffError,
+        TensorError,
+        ZeroFanIn,
+        ZeroFanOut,
+    )
+    from .names import validate_name
+    from .parameters import NamedParameter, NamedParameters
+    from .plan import Plan, PlannedTensor
+    from .scale import XavierScale, xavier_scale
+    from .splitmix64 import SplitMix64, stream_for
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "arrays": ("xavier_uniform",),
+    "autodiff": ("Tensor", "TensorValue"),
+    "checkpoint": ("Mismatch", "Verification", "Written", "verify_checkpoint", "write_checkpoint"),
+    "errors": (
+        "AllocationFailed",
+        "CheckpointError",
+        "DistributionError",
+        "DuplicateName",
+        "EmptyName",
+        "EmptyNameSegment",
+        "FanSumOverflow",
+        "FastinitError",
+        "InitializationError",
+        "InvalidNameCharacter",
+        "InvalidTensorName",
+        "PlanError",
+        "ShapeProductOverflow",
+        "StreamOverlap",
+        "TensorAutodiffError",
+        "TensorError",
+        "ZeroFanIn",
+        "ZeroFanOut",
+    ),
+    "names": ("validate_name",),
+    "parameters": ("NamedParameter", "NamedParameters"),
+    "plan": ("Plan", "PlannedTensor"),
+    "scale": ("XavierScale", "xavier_scale"),
+    "splitmix64": ("SplitMix64", "stream_for"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AllocationFailed",
+    "CheckpointError",
+    "DistributionError",
+    "DuplicateName",
+    "EmptyName",
+    "EmptyNameSegment",
+    "FanSumOverflow",
+    "FastinitError",
+    "InitializationError",
+    "InvalidNameCharacter",
+    "InvalidTensorName",
+    "Mismatch",
+    "NamedParameter",
+    "NamedParameters",
+    "Plan",
+    "PlanError",
+    "PlannedTensor",
+    "ShapeProductOverflow",
+    "SplitMix64",
+    "StreamOverlap",
+    "Tensor",
+    "TensorAutodiffError",
+    "TensorError",
+    "TensorValue",
+    "Verification",
+    "Written",
+    "XavierScale",
+    "ZeroFanIn",
+    "ZeroFanOut",
+    "__version__",
+    "stream_for",
+    "validate_name",
+    "verify_checkpoint",
+    "write_checkpoint",
+    "xavier_scale",
+    "xavier_uniform",
+]
+
+levels.choose()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    elif name in _HOMES:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'fastinit' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

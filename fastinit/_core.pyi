@@ -1,0 +1,43 @@
+from typing import Any
+
+OK: int
+NOT_AN_INTERVAL: int
+EMPTY_INTERVAL: int
+BEYOND_RANGE: int
+UNKNOWN_LEVEL: int
+UNSUPPORTED_LEVEL: int
+
+CONSTANT: int
+UNIFORM: int
+CENTERED_UNIFORM: int
+
+FLOAT64: int
+FLOAT32: int
+FLOAT16: int
+BFLOAT16: int
+FLOAT8_E4M3FN: int
+FLOAT8_E5M2: int
+
+FAN: int
+FAN_SUM: int
+FAN_PRODUCT: int
+
+class Spec:
+    @property
+    def status(self) -> int: ...
+    def __init__(self, base: int, dtype: int, parameters: tuple[float, ...]) -> None: ...
+
+class Cursor:
+    state: int
+    def __init__(self, state: int) -> None: ...
+    def next_u64(self) -> int: ...
+    def next_unit_f64(self) -> float: ...
+    def advance(self, draws: int) -> None: ...
+    def install(self, capsule: object) -> None: ...
+
+def fill(spec: Spec, out: Any, swapped: bool, state: int, first: int, draws: tuple[int, ...]) -> None: ...
+def scale(scale: float, fan: float, kind: int, gain: float) -> tuple[float, float, float]: ...
+def level() -> str: ...
+def levels() -> dict[str, bool]: ...
+def select_level(name: str | None) -> int: ...
+def advance(state: int, draws: int) -> int: ...

@@ -1,0 +1,208 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+"""Buffers in, one nogil call, status out. No arithmetic and no CPU knowledge lives here: see csrc/."""
+
+from cpython.buffer cimport PyBUF_STRIDED, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef extern from "fastinit.h" nogil:
+    ctypedef enum fi_status:
+        FI_OK, FI_NOT_AN_INTERVAL, FI_EMPTY_INTERVAL, FI_BEYOND_RANGE, FI_UNKNOWN_LEVEL, FI_UNSUPPORTED_LEVEL
+    ctypedef enum fi_base:
+        FI_CONSTANT, FI_UNIFORM, FI_CENTERED_UNIFORM
+    ctypedef enum fi_dtype:
+        FI_FLOAT64, FI_FLOAT32, FI_FLOAT16, FI_BFLOAT16, FI_FLOAT8_E4M3FN, FI_FLOAT8_E5M2
+    ctypedef enum fi_fan:
+        FI_FAN, FI_FAN_SUM, FI_FAN_PRODUCT
+    const int FI_PARAMETERS
+    const int FI_MAX_DIMS
+    ctypedef struct fi_spec:
+        pass
+    ctypedef struct fi_region:
+        char *data
+        bint swapped
+        int ndim
+        int64_t length[64]
+        int64_t stride[64]
+        uint64_t draws[64]
+        uint64_t first
+    ctypedef struct fi_scale_result:
+        double variance
+        double std
+        double limit
+    fi_status fi_spec_init(fi_spec *, fi_base, fi_dtype, const double *)
+    void fi_region_normalize(fi_region *)
+    int64_t fi_region_size(const fi_region *)
+    void fi_fill(const fi_region *, const fi_spec *, uint64_t state, int64_t begin, int64_t end)
+    void fi_scale(fi_scale_result *, double scale, double fan, fi_fan kind, double gain)
+    const char *fi_level_name()
+    int fi_level_count()
+    const char *fi_level_at(int)
+    bint fi_level_supported(int)
+    fi_status fi_level_select(const char *)
+    uint64_t fi_advance(uint64_t state, uint64_t draws)
+    uint64_t fi_next_u64(void *)
+    uint32_t fi_next_u32(void *)
+    double fi_next_unit(void *)
+
+
+OK = FI_OK
+NOT_AN_INTERVAL = FI_NOT_AN_INTERVAL
+EMPTY_INTERVAL = FI_EMPTY_INTERVAL
+BEYOND_RANGE = FI_BEYOND_RANGE
+UNKNOWN_LEVEL = FI_UNKNOWN_LEVEL
+UNSUPPORTED_LEVEL = FI_UNSUPPORTED_LEVEL
+
+CONSTANT = FI_CONSTANT
+UNIFORM = FI_UNIFORM
+CENTERED_UNIFORM = FI_CENTERED_UNIFORM
+
+FLOAT64 = FI_FLOAT64
+FLOAT32 = FI_FLOAT32
+FLOAT16 = FI_FLOAT16
+BFLOAT16 = FI_BFLOAT16
+FLOAT8_E4M3FN = FI_FLOAT8_E4M3FN
+FLOAT8_E5M2 = FI_FLOAT8_E5M2
+
+FAN = FI_FAN
+FAN_SUM = FI_FAN_SUM
+FAN_PRODUCT = FI_FAN_PRODUCT
+
+# Between two looks at pending signals: a few milliseconds of the slowest kernel.
+cdef enum:
+    CHUNK = 1 << 20
+
+
+cdef class Spec:
+    """What to draw into which dtype; `status` is OK, or why it cannot be drawn."""
+
+    cdef fi_spec spec
+    cdef readonly int status
+
+    def __init__(self, int base, int dtype, tuple parameters):
+        cdef double values[8]
+        cdef int i
+        for i in range(FI_PARAMETERS):
+            values[i] = parameters[i] if i < len(parameters) else 0.0
+        self.status = fi_spec_init(&self.spec, <fi_base> base, <fi_dtype> dtype, values)
+
+
+def fill(Spec spec not None, object out, bint swapped, uint64_t state, uint64_t first, tuple draws):
+    """Fill a writable strided buffer: element (i0, i1, ...) takes draw first + sum(i * draws)."""
+    cdef Py_buffer view
+    cdef fi_region region
+    cdef int64_t begin = 0, end, size, chunk = CHUNK
+    cdef int i
+    PyObject_GetBuffer(out, &view, PyBUF_STRIDED | PyBUF_WRITABLE)
+    try:
+        if view.ndim > FI_MAX_DIMS:
+            raise ValueError(f"out has {view.ndim} dimensions; at most {FI_MAX_DIMS} are supported")
+        region.data = <char *> view.buf
+        region.swapped = swapped
+        region.ndim = view.ndim
+        region.first = first
+        for i in range(view.ndim):
+            region.length[i] = view.shape[i]
+            region.stride[i] = view.strides[i]
+            region.draws[i] = <uint64_t> draws[i]
+        if view.len == 0:
+            return
+        fi_region_normalize(&region)
+        size = fi_region_size(&region)
+        while begin < size:
+            end = min(begin + chunk, size)
+            with nogil:
+                fi_fill(&region, &spec.spec, state, begin, end)
+            begin = end
+            PyErr_CheckSignals()
+    finally:
+        PyBuffer_Release(&view)
+
+
+def scale(double scale, double fan, int kind, double gain):
+    """(variance, std, limit) of a fan-scaled scheme; see fi_scale."""
+    cdef fi_scale_result result
+    fi_scale(&result, scale, fan, <fi_fan> kind, gain)
+    return result.variance, result.std, result.limit
+
+
+def level():
+    """The name of the kernels in use."""
+    return fi_level_name().decode()
+
+
+def levels():
+    """{name: supported here} of every level built in, best first."""
+    return {fi_level_at(i).decode(): bool(fi_level_supported(i)) for i in range(fi_level_count())}
+
+
+def select_level(name):
+    """Use the kernels called `name` (None: the best supported); return the status."""
+    cdef bytes encoded
+    if name is None:
+        return fi_level_select(NULL)
+    encoded = name.encode()
+    return fi_level_select(encoded)
+
+
+# numpy's documented bit generator interface (numpy/random/bitgen.h).
+ctypedef struct bitgen_t:
+    void *state
+    uint64_t (*next_uint64)(void *) noexcept nogil
+    uint32_t (*next_uint32)(void *) noexcept nogil
+    double (*next_double)(void *) noexcept nogil
+    uint64_t (*next_raw)(void *) noexcept nogil
+
+
+cdef uint64_t next_u64(void *state) noexcept nogil:
+    return fi_next_u64(state)
+
+
+cdef uint32_t next_u32(void *state) noexcept nogil:
+    return fi_next_u32(state)
+
+
+cdef double next_unit(void *state) noexcept nogil:
+    return fi_next_unit(state)
+
+
+cdef class Cursor:
+    """A raw state at a fixed address, which numpy's bit generator struct can point to."""
+
+    cdef uint64_t state_
+
+    def __init__(self, uint64_t state):
+        self.state_ = state
+
+    @property
+    def state(self):
+        return self.state_
+
+    @state.setter
+    def state(self, uint64_t state):
+        self.state_ = state
+
+    def next_u64(self):
+        return fi_next_u64(&self.state_)
+
+    def next_unit_f64(self):
+        return fi_next_unit(&self.state_)
+
+    def advance(self, uint64_t draws):
+        self.state_ = fi_advance(self.state_, draws)
+
+    def install(self, object capsule):
+        """Point the bitgen_t inside numpy's capsule at this cursor, which must outlive it."""
+        cdef bitgen_t *bitgen = <bitgen_t *> PyCapsule_GetPointer(capsule, "BitGenerator")
+        bitgen.state = &self.state_
+        bitgen.next_uint64 = next_u64
+        bitgen.next_uint32 = next_u32
+        bitgen.next_double = next_unit
+        bitgen.next_raw = next_u64
+
+
+def advance(uint64_t state, uint64_t draws):
+    """The state `draws` draws on (modulo 2^64)."""
+    return fi_advance(state, draws)

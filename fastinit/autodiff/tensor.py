@@ -1,0 +1,108 @@
+"""`Tensor`: an immutable, finite, row-major float64 array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import TensorError
+from ..integers import Shape, as_shape, size_of
+
+
+class Tensor:
+    """An immutable float64 array of finite values.
+
+    Parameters
+    ----------
+    values : array_like
+        Numbers of any shape; copied, converted to float64, row-major.
+
+    Raises
+    ------
+    TensorError
+        If they are ragged, not numbers, or not all finite.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.Tensor([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+
+    __slots__ = ("_values",)
+    _values: npt.NDArray[np.float64]
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self._values = _checked(_converted(values).copy(order="C"))
+
+    @classmethod
+    def from_vec(cls, shape: Shape, values: Iterable[float]) -> Self:
+        """Return the tensor of `shape` whose row-major elements are the flat sequence `values`."""
+        checked_shape = as_shape(shape)
+        flat = _converted(values if isinstance(values, np.ndarray) else list(values))
+        if flat.ndim != 1:
+            raise TensorError(f"values must be a flat sequence, got shape {flat.shape}")
+        if flat.size != size_of(checked_shape):
+            raise TensorError(f"shape {checked_shape} holds {size_of(checked_shape)} values, got {flat.size}")
+        return cls(flat.reshape(checked_shape))
+
+    @classmethod
+    def adopt(cls, values: npt.NDArray[np.float64]) -> Self:
+        """Return a tensor that owns `values` without a copy; the caller keeps no other reference."""
+        tensor = cls.__new__(cls)
+        tensor._values = _checked(values)
+        return tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        return self._values.shape
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """The values, as a read-only float64 array of this shape."""
+        return self._values.view()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tensor):
+            return NotImplemented
+        return self.shape == other.shape and bool((self._values == other._values).all())
+
+    def __hash__(self) -> int:
+        return hash((self.shape, (self._values + 0.0).tobytes()))  # + 0.0: -0.0 equals 0.0
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[npt.NDArray[np.float64]]]:
+        return type(self), (self._values,)
+
+    def __repr__(self) -> str:
+        return f"Tensor({np.array2string(self._values, separator=', ', prefix='Tensor(')})"
+
+
+def _converted(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise TensorError(f"values must be real numbers, got an array of dtype {array.dtype}")
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TensorError):
+            raise
+        raise TensorError(f"values must form a rectangular array of real numbers: {error}") from error
+
+
+def _checked(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    finite = np.isfinite(values)
+    if not finite.all():
+        first = int(np.flatnonzero(~finite.ravel())[0])
+        raise TensorError(f"values must be finite; element {first} (row-major) is {values.ravel()[first]}")
+    values.flags.writeable = False
+    return values

@@ -1,0 +1,325 @@
+"""Write a plan straight into one mapped ``.safetensors`` file, and verify such a file from itself alone.
+
+A file appears under its name whole or not at all: it is reserved, filled and synced under a temporary name in
+the same folder, then renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import mmap
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import CheckpointError, FastinitError
+from .fill import Array, fill
+from .layout import METADATA, read_header
+from .plan import VERSION, Plan, PlannedTensor
+
+DATA_ALIGNMENT = 64
+CHUNK_BYTES = 1 << 25
+_PREFIX = "fastinit."
+
+Progress = Callable[[int, int, str], None]
+"""Called with (bytes done, bytes in all, tensor name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A tensor that is not what its plan says; `index` is the first wrong element in row-major order."""
+
+    name: str
+    index: int
+    stored: str
+    expected: str
+
+    def __str__(self) -> str:
+        return (
+            f"tensor {self.name!r} differs first at index {self.index}: "
+            f"stored 0x{self.stored}, expected 0x{self.expected}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify_checkpoint` found; truthy where every byte is right.
+
+    Attributes
+    ----------
+    plan : Plan
+        The plan that the file's own metadata and header describe.
+    mismatches : tuple of Mismatch
+        One per tensor that differs.
+    """
+
+    plan: Plan
+    mismatches: tuple[Mismatch, ...]
+
+    def __bool__(self) -> bool:
+        return not self.mismatches
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished write.
+
+    Attributes
+    ----------
+    size : int
+        The file's bytes.
+    seconds : float
+        From reserving the file's room to its rename.
+    fill_seconds : float
+        The fills alone.
+    """
+
+    size: int
+    seconds: float
+    fill_seconds: float
+
+
+def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progress | None = None) -> Written:
+    """Initialize a whole model into one ``.safetensors`` file.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to write.
+    path : str or path
+        The file; one that exists is replaced, in one step, once the new one is complete.
+    progress : callable, optional
+        Called with (bytes done, bytes in all, tensor name) after every tensor.
+
+    Returns
+    -------
+    Written
+        Size and times.
+
+    Raises
+    ------
+    CheckpointError
+        If the file cannot be written (no room, no such folder); what was at `path` is as before.
+    """
+    path = Path(path)
+    offsets = _offsets(plan)
+    header = _encode_header(plan, offsets)
+    size = len(header) + plan.nbytes
+    fill_seconds = 0.0
+    began = time.perf_counter()
+    try:
+        with _replacing(path) as descriptor:
+            _reserve(descriptor, size)
+            os.pwrite(descriptor, header, 0)
+            if plan.nbytes:
+                with _mapping(descriptor, mmap.ACCESS_WRITE) as mapped:
+                    fill_began = time.perf_counter()
+                    _fill_all(plan, mapped, len(header), offsets, progress)
+                    fill_seconds = time.perf_counter() - fill_began
+                    mapped.flush()
+            os.fsync(descriptor)
+    except (OSError, OverflowError) as error:
+        number = getattr(error, "errno", None) or errno.EFBIG
+        reason = os.strerror(number)
+        if number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            reason = f"there is no room for its {size:,} bytes ({reason})"
+        raise CheckpointError(f"cannot write {path}: {reason}; nothing was changed") from error
+    return Written(size, time.perf_counter() - began, fill_seconds)
+
+
+@contextlib.contextmanager
+def _mapping(descriptor: int, access: int) -> Iterator[mmap.mmap]:
+    mapped = mmap.mmap(descriptor, 0, access=access)
+    try:
+        yield mapped
+    finally:
+        # Arrays over it may live on in a traceback; they keep the mapping, and nothing is lost by that.
+        with contextlib.suppress(BufferError):
+            mapped.close()
+
+
+def _fill_all(
+    plan: Plan, mapped: mmap.mmap, start: int, offsets: dict[str, int], progress: Progress | None
+) -> None:
+    done = 0
+    for name, tensor in plan.items():
+        memory = _memory(mapped, start + offsets[name], tensor)
+        plan.array(name, out=memory)
+        del memory  # an exported buffer would keep the file mapped
+        done += tensor.nbytes
+        if progress is not None:
+            progress(done, plan.nbytes, name)
+
+
+def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:
+    flat = (
+        np.frombuffer(mapped, tensor.dtype.bits, tensor.size, offset)
+        if tensor.size
+        else np.empty(0, tensor.dtype.bits)
+    )
+    return flat.reshape(tensor.shape)
+
+
+def _offsets(plan: Plan) -> dict[str, int]:
+    """Place the widest dtypes first, so that every tensor is aligned to its itemsize without holes."""
+    offsets, end = {}, 0
+    for tensor in sorted(plan.values(), key=lambda tensor: -tensor.dtype.itemsize):
+        offsets[tensor.name] = end
+        end += tensor.nbytes
+    return offsets
+
+
+def _encode_header(plan: Plan, offsets: dict[str, int]) -> bytes:
+    metadata = {"version": VERSION, "seed": plan.seed, "policy": plan.policy, "order": plan.order}
+    # Loaders for torch look for "format"; without it they refuse the file.
+    entries: dict[str, Any] = {
+        METADATA: {"format": "pt", **{_PREFIX + key: str(value) for key, value in metadata.items()}}
+    }
+    for name, tensor in plan.items():
+        begin = offsets[name]
+        entries[name] = {
+            "dtype": tensor.dtype.tag,
+            "shape": list(tensor.shape),
+            "data_offsets": [begin, begin + tensor.nbytes],
+        }
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-(len(text) + 8) % DATA_ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[int]:
+    """Yield a descriptor of a new file beside `path` that takes its name if, and only if, all goes well."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Claim the file's blocks now: on a full disk, a store into mapped memory would be a SIGBUS later."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+        return
+    zeros = bytes(CHUNK_BYTES)
+    for offset in range(0, size, CHUNK_BYTES):
+        os.pwrite(descriptor, zeros[: size - offset], offset)
+
+
+def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = None) -> Verification:
+    """Regenerate a checkpoint from its own header and compare every byte.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `write_checkpoint` wrote.
+    progress : callable, optional
+        As for `write_checkpoint`.
+
+    Returns
+    -------
+    Verification
+        Truthy where every byte is right; else it names each tensor that differs and where.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is not a ``.safetensors`` file, or not one that fastinit wrote.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            header = read_header(file, str(path))
+            plan = _described_plan(header.layout, header.metadata, path)
+            if not plan.nbytes:
+                return Verification(plan, ())
+            with _mapping(file.fileno(), mmap.ACCESS_READ) as mapped:
+                return Verification(plan, tuple(_mismatches(plan, mapped, header.offsets, progress)))
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path) -> Plan:
+    facts = {key.removeprefix(_PREFIX): value for key, value in metadata.items() if key.startswith(_PREFIX)}
+    missing = {"version", "seed", "policy", "order"} - facts.keys()
+    if missing:
+        raise CheckpointError(
+            f"{path} was not written by fastinit: its metadata lacks {', '.join(sorted(missing))}, "
+            "so there is nothing to verify it against"
+        )
+    if facts["version"] != str(VERSION):
+        raise CheckpointError(f"{path} has plan version {facts['version']!r}; this fastinit reads {VERSION}")
+    if not (facts["seed"].isascii() and facts["seed"].isdigit() and len(facts["seed"]) <= 20):
+        raise CheckpointError(f"{path} has seed {facts['seed']!r}; expected an integer")
+    try:
+        return Plan.from_layout(layout, int(facts["seed"]), facts["policy"], order=facts["order"])
+    except (FastinitError, ValueError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _mismatches(
+    plan: Plan, mapped: mmap.mmap, offsets: dict[str, int], progress: Progress | None
+) -> Iterator[Mismatch]:
+    done = 0
+    for name, tensor in plan.items():
+        stored = _memory(mapped, offsets[name], tensor).reshape(-1).view(f"u{tensor.dtype.itemsize}")
+        found = _first_difference(tensor, stored)
+        del stored
+        if found is not None:
+            yield found
+        done += tensor.nbytes
+        if progress is not None:
+            progress(done, plan.nbytes, name)
+
+
+def _first_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
+    step = CHUNK_BYTES // tensor.dtype.itemsize
+    buffer = np.empty(min(step, tensor.size), tensor.dtype.bits)
+    for begin in range(0, tensor.size, step):
+        end = min(begin + step, tensor.size)
+        chunk = buffer[: end - begin]
+        fill(
+            (tensor.size,),
+            tensor.content,
+            tensor.state,
+            dtype=tensor.dtype,
+            out=chunk,
+            index=slice(begin, end),
+        )
+        expected = chunk.view(stored.dtype)
+        if not np.array_equal(expected, stored[begin:end]):
+            first = int(np.flatnonzero(expected != stored[begin:end])[0])
+            digits = 2 * tensor.dtype.itemsize
+            return Mismatch(
+                tensor.name,
+                begin + first,
+                f"{int(stored[begin + first]):0{digits}x}",
+                f"{int(expected[first]):0{digits}x}",
+            )
+    return None

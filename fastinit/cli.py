@@ -1,0 +1,286 @@
+"""The command line: argparse over public functions.
+
+Exit status 0: good; 1: a check failed; 2: wrong usage or a refused request. Errors go to standard error. Imports
+stand inside the commands, so that ``--help`` loads neither numpy nor the kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+GOOD, FAILED, REFUSED = 0, 1, 2
+DTYPE_WORDS = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8_e4m3": "float8_e4m3fn",
+    "f8_e5m2": "float8_e5m2",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        sys.stdout = None
+        return GOOD
+    except KeyboardInterrupt:
+        print("fastinit: interrupted; nothing was changed", file=sys.stderr)
+        return 130
+    except Exception as error:
+        from .errors import FastinitError  # noqa: PLC0415
+
+        if not isinstance(error, FastinitError | ValueError | TypeError | ImportError | OSError):
+            raise
+        print(f"fastinit: {error}", file=sys.stderr)
+        return REFUSED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fastinit",
+        description="Starting weights at memory speed, with bits that never change.",
+        epilog="exit status: 0 good, 1 a check failed, 2 wrong usage or a refused request",
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and the kernels in use")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    parser.set_defaults(run=lambda options: _version(options, parser))
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary)
+        sub.set_defaults(run=run)
+        sub.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+        return sub
+
+    init = command("init", _init, "Initialize a whole model into one .safetensors file.")
+    _add_plan_options(init)
+    init.add_argument("--out", required=True, metavar="FILE", help="the .safetensors file to write")
+    init.add_argument("--memset", action="store_true", help="compare with libc's memset of the same size")
+    init.add_argument("--quiet", action="store_true", help="no progress line")
+
+    verify = command("verify", _verify, "Regenerate a checkpoint from its own header and compare every byte.")
+    verify.add_argument("file", metavar="FILE", help="a file that fastinit wrote")
+    verify.add_argument("--quiet", action="store_true", help="no progress line")
+
+    _add_plan_options(command("show", _show, "Print the plan of a model: what every tensor will be."))
+
+    scale = command("scale", _scale, "Print the Xavier variance, standard deviation and uniform limit.")
+    scale.add_argument("fan_in", type=int, metavar="FAN_IN", help="weighted inputs summed into each output")
+    scale.add_argument("fan_out", type=int, metavar="FAN_OUT", help="outputs that receive each input")
+
+    report = command("report", _report, "Print the learner report: one sampled projection and its checks.")
+    report.add_argument("--seed", type=int, default=17, help="seed of the example (default 17)")
+    return parser
+
+
+def _add_plan_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "layout",
+        metavar="LAYOUT",
+        help="a .safetensors file (its header is enough), a layout .json, or a bundled name such as gpt2-124m",
+    )
+    parser.add_argument("--seed", type=int, default=17, help="0 to 2**64 - 1 (default 17)")
+    parser.add_argument("--policy", default="xavier", help="the rules that choose initializers (default xavier)")
+    parser.add_argument(
+        "--order",
+        default="named",
+        choices=("named", "sequential"),
+        help="a stream per tensor name (default), or the seed's one stream in the layout's order",
+    )
+    parser.add_argument(
+        "--dtype", choices=tuple(DTYPE_WORDS), help="store floating tensors so (default: as the layout says)"
+    )
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    from .plan import Plan  # noqa: PLC0415
+
+    dtype = DTYPE_WORDS[options.dtype] if options.dtype else None
+    return Plan.from_layout(options.layout, options.seed, options.policy, order=options.order, dtype=dtype)
+
+
+def _version(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    if not options.version:
+        parser.print_help(sys.stderr)
+        return REFUSED
+    from . import __version__, _core  # noqa: PLC0415
+
+    print(f"fastinit {__version__} (kernels: {_core.level()})")
+    return GOOD
+
+
+def _init(options: argparse.Namespace) -> int:
+    from .checkpoint import write_checkpoint  # noqa: PLC0415
+
+    plan = _plan(options)
+    with _Progress("init", options.quiet) as progress:
+        written = write_checkpoint(plan, options.out, progress)
+    facts: dict[str, Any] = {
+        "file": options.out,
+        "tensors": len(plan),
+        "bytes": written.size,
+        "seconds": written.seconds,
+        "fill_seconds": written.fill_seconds,
+        "gb_per_second": _rate(plan.nbytes, written.fill_seconds),
+    }
+    lines = [
+        f"wrote {options.out}: {len(plan)} tensors, {written.size:,} bytes in {written.seconds:.3f} s to disk; "
+        f"filled in {written.fill_seconds:.3f} s, {_rate(plan.nbytes, written.fill_seconds):.2f} GB/s"
+    ]
+    if options.memset:
+        from .bench import memset_seconds  # noqa: PLC0415
+
+        seconds = memset_seconds(plan.nbytes)
+        ratio = written.fill_seconds / seconds if seconds else 0.0
+        facts |= {"memset_seconds": seconds, "ratio_to_memset": ratio}
+        lines.append(
+            f"memset of the same size in memory: {seconds:.3f} s, {_rate(plan.nbytes, seconds):.2f} GB/s; "
+            f"the fill of the mapped file took {ratio:.2f} times as long"
+        )
+    _print(options, facts, lines)
+    return GOOD
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from .checkpoint import verify_checkpoint  # noqa: PLC0415
+
+    began = time.perf_counter()
+    with _Progress("verify", options.quiet) as progress:
+        found = verify_checkpoint(options.file, progress)
+    seconds = time.perf_counter() - began
+    plan = found.plan
+    facts = {
+        "file": options.file,
+        "good": bool(found),
+        "seed": plan.seed,
+        "policy": plan.policy,
+        "order": plan.order,
+        "tensors": len(plan),
+        "bytes": plan.nbytes,
+        "seconds": seconds,
+        "mismatches": [
+            {"name": m.name, "index": m.index, "stored": m.stored, "expected": m.expected}
+            for m in found.mismatches
+        ],
+    }
+    if found:
+        summary = (
+            f"verified {options.file}: all {plan.nbytes:,} bytes of {len(plan)} tensors follow from seed "
+            f"{plan.seed}, policy {plan.policy}, order {plan.order} ({seconds:.3f} s)"
+        )
+        _print(options, facts, [summary])
+        return GOOD
+    if options.json:
+        _print(options, facts, [])
+    for mismatch in found.mismatches:
+        print(f"fastinit: {options.file}: {mismatch}", file=sys.stderr)
+    return FAILED
+
+
+def _show(options: argparse.Namespace) -> int:
+    from .distributions import describe  # noqa: PLC0415
+
+    plan = _plan(options)
+    if options.json:
+        print(plan.to_json())
+        return GOOD
+    header = ("name", "shape", "dtype", "scheme", "parameters", "draws")
+    rows = [
+        (
+            tensor.name,
+            "x".join(map(str, tensor.shape)) or "scalar",
+            tensor.dtype.name,
+            tensor.scheme,
+            describe(tensor.content),
+            f"{tensor.draws:,}",
+        )
+        for tensor in plan.values()
+    ]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+        print("  ".join([*cells, row[-1].rjust(widths[-1])]))
+    print(
+        f"{len(plan)} tensors, {plan.nbytes:,} bytes, {plan.draws:,} draws; "
+        f"seed {plan.seed}, policy {plan.policy}, order {plan.order}"
+    )
+    return GOOD
+
+
+def _scale(options: argparse.Namespace) -> int:
+    from .scale import xavier_scale  # noqa: PLC0415
+
+    scale = xavier_scale(options.fan_in, options.fan_out)
+    facts = {
+        "fan_in": scale.fan_in,
+        "fan_out": scale.fan_out,
+        "target_variance": scale.target_variance,
+        "standard_deviation": scale.standard_deviation,
+        "uniform_limit": scale.uniform_limit,
+    }
+    names = {"fan_in": "d", "fan_out": "d"}
+    _print(
+        options,
+        facts,
+        [f"{key.replace('_', ' ')}: {value:{names.get(key, '.12f')}}" for key, value in facts.items()],
+    )
+    return GOOD
+
+
+def _report(options: argparse.Namespace) -> int:
+    import dataclasses  # noqa: PLC0415
+
+    from .diagnostics.report import learner_report  # noqa: PLC0415
+
+    report = learner_report(options.seed)
+    _print(options, {**dataclasses.asdict(report), "holds": report.holds}, report.lines())
+    return GOOD if report.holds else FAILED
+
+
+def _print(options: argparse.Namespace, facts: dict[str, Any], lines: list[str]) -> None:
+    print(json.dumps(facts) if options.json else "\n".join(lines))
+
+
+def _rate(nbytes: int, seconds: float) -> float:
+    return nbytes / seconds / 1e9 if seconds else 0.0
+
+
+class _Progress:
+    """One line on a terminal's standard error, rewritten as bytes are done; silent elsewhere."""
+
+    def __init__(self, verb: str, quiet: bool) -> None:
+        self.verb = verb
+        self.shown = not quiet and sys.stderr.isatty()
+        self.last = 0.0
+
+    def __enter__(self) -> Callable[[int, int, str], None]:
+        return self.update
+
+    def __exit__(self, *error: object) -> None:
+        if self.last:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def update(self, done: int, total: int, name: str) -> None:
+        now = time.monotonic()
+        if self.shown and now - self.last > 0.05:
+            self.last = now
+            share = 100 * done / total if total else 100
+            print(
+                f"\r\x1b[K{self.verb} {share:3.0f} %  {done:,} of {total:,} bytes  {name[:60]}",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )

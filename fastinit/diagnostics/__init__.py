@@ -1,0 +1,1 @@
+"""What a person can run and read about initialized weights."""

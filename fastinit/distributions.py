@@ -1,0 +1,113 @@
+"""What a weight is drawn from: frozen data, one class per base.
+
+With ``k`` the top 53 bits of the element's draw, ``u = k * 2**-53`` and arithmetic in float64, each class
+states its weight, interval and roundings. The arithmetic itself is in ``csrc/``. A *distribution* gives
+every element from its own draw; a *construction* needs the whole tensor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from . import _core
+
+
+class Distribution(Protocol):
+    """What the kernels can draw: a base of `_core` and its parameters."""
+
+    kind: ClassVar[str]
+    base: ClassVar[int]
+    draws_per_weight: ClassVar[int]
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers `_core` is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same value everywhere; takes no draws."""
+
+    value: float
+
+    kind: ClassVar[str] = "constant"
+    base: ClassVar[int] = _core.CONSTANT
+    draws_per_weight: ClassVar[int] = 0
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers `_core` is given."""
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """``low + (high - low) * u`` in [low, high); one rounding for the difference and two a weight."""
+
+    low: float
+    high: float
+
+    kind: ClassVar[str] = "uniform"
+    base: ClassVar[int] = _core.UNIFORM
+    draws_per_weight: ClassVar[int] = 1
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers `_core` is given."""
+        return (self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class CenteredUniform:
+    """``limit * (2u - 1)`` in [-limit, limit); ``2u - 1`` is exact, so there is one rounding."""
+
+    limit: float
+
+    kind: ClassVar[str] = "centered_uniform"
+    base: ClassVar[int] = _core.CENTERED_UNIFORM
+    draws_per_weight: ClassVar[int] = 1
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers `_core` is given."""
+        return (self.limit,)
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """0, 1, ..., length - 1 along the last axis (its length), as position-index buffers hold; no draws."""
+
+    length: int
+
+    kind: ClassVar[str] = "positions"
+    draws_per_weight: ClassVar[int] = 0
+
+
+Content = Constant | Uniform | CenteredUniform | Positions
+"""Everything a tensor can be filled with."""
+
+_KINDS: dict[str, type[Content]] = {cls.kind: cls for cls in (Constant, Uniform, CenteredUniform, Positions)}
+
+
+def describe(content: Content) -> str:
+    """Return the parameters of `content` for people: ``limit=0.0884``."""
+    return " ".join(f"{name}={value:.6g}" for name, value in dataclasses.asdict(content).items())
+
+
+def to_json(content: Content) -> dict[str, Any]:
+    """Return `content` as a JSON object, ``{"kind": ..., parameter: value, ...}``."""
+    return {"kind": content.kind, **dataclasses.asdict(content)}
+
+
+def from_json(data: dict[str, Any]) -> Content:
+    """Return what `to_json` wrote; ValueError for anything else."""
+    parameters = dict(data)
+    kind = parameters.pop("kind", None)
+    if kind not in _KINDS:
+        raise ValueError(f"unknown kind {kind!r}; expected one of {', '.join(_KINDS)}")
+    names = {field.name for field in dataclasses.fields(_KINDS[kind])}
+    if set(parameters) != names or not all(type(value) in (int, float) for value in parameters.values()):
+        raise ValueError(f"{kind!r} takes the numbers {sorted(names)}, got {parameters}")
+    return _KINDS[kind](**parameters)

@@ -1,0 +1,168 @@
+"""Every error fastinit raises on purpose.
+
+An error's ``args`` are its facts (also attributes), so it can be copied, pickled and inspected; its
+sentence says what was given, what was expected, and what to type instead. Wrong types are plain
+``TypeError`` and are not listed here.
+"""
+
+from __future__ import annotations
+
+
+class FastinitError(Exception):
+    """Base of all errors that are fastinit's own."""
+
+
+class InitializationError(FastinitError):
+    """A request to initialize or collect parameters was refused."""
+
+
+class EmptyName(InitializationError, ValueError):
+    """The parameter name is the empty string."""
+
+    def __str__(self) -> str:
+        return "parameter name must not be empty; give it a role, for example 'decoder.query.weight'"
+
+
+class EmptyNameSegment(InitializationError, ValueError):
+    """Two dots in a row, or a dot at either end; `index` is the byte where a segment should start."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+    def __str__(self) -> str:
+        return (
+            f"parameter name has an empty dot-separated segment at byte {self.index}; "
+            "every dot needs a segment on both sides, as in 'decoder.query.weight'"
+        )
+
+
+class InvalidNameCharacter(InitializationError, ValueError):
+    """A byte outside ``[a-z0-9_.]``; `index` counts UTF-8 bytes, `byte` is its value."""
+
+    def __init__(self, index: int, byte: int) -> None:
+        super().__init__(index, byte)
+        self.index = index
+        self.byte = byte
+
+    def __str__(self) -> str:
+        shown = f" ({chr(self.byte)!r})" if 0x20 <= self.byte < 0x7F else ""
+        return (
+            f"parameter name byte {self.index} must be a lowercase ASCII letter, a digit, an underscore "
+            f"or a dot; got 0x{self.byte:02x}{shown}"
+        )
+
+
+class InvalidTensorName(InitializationError, ValueError):
+    """A tensor or stream name that no plan, checkpoint or stream can carry; `name` and `reason` say why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"tensor name {self.name!r} {self.reason}"
+
+
+class ZeroFanIn(InitializationError, ValueError):
+    """No inputs: there is nothing to scale by."""
+
+    def __str__(self) -> str:
+        return "fan_in must be greater than zero; it counts the weighted inputs summed into each output"
+
+
+class ZeroFanOut(InitializationError, ValueError):
+    """No outputs: there is nothing to scale by."""
+
+    def __str__(self) -> str:
+        return "fan_out must be greater than zero; it counts the outputs that receive each input"
+
+
+class FanSumOverflow(InitializationError, ValueError):
+    """``fan_in + fan_out`` is larger than 2**64 - 1."""
+
+    def __init__(self, fan_in: int, fan_out: int) -> None:
+        super().__init__(fan_in, fan_out)
+        self.fan_in = fan_in
+        self.fan_out = fan_out
+
+    def __str__(self) -> str:
+        return f"fan_in {self.fan_in} plus fan_out {self.fan_out} is larger than 2**64 - 1"
+
+
+class ShapeProductOverflow(InitializationError, ValueError):
+    """The number of elements is larger than 2**64 - 1."""
+
+    def __init__(self, fan_in: int, fan_out: int) -> None:
+        super().__init__(fan_in, fan_out)
+        self.fan_in = fan_in
+        self.fan_out = fan_out
+
+    def __str__(self) -> str:
+        return f"a shape with fan_in {self.fan_in} and fan_out {self.fan_out} has more than 2**64 - 1 elements"
+
+
+class DuplicateName(InitializationError, ValueError):
+    """A name occurs twice in one collection; `first` and `repeated` are the positions."""
+
+    def __init__(self, name: str, first: int, repeated: int) -> None:
+        super().__init__(name, first, repeated)
+        self.name = name
+        self.first = first
+        self.repeated = repeated
+
+    def __str__(self) -> str:
+        return (
+            f"name {self.name!r} first appears at index {self.first} and repeats at index {self.repeated}; "
+            "every parameter needs a name of its own"
+        )
+
+
+class AllocationFailed(InitializationError, MemoryError):
+    """Storage for `elements` values could not be reserved."""
+
+    def __init__(self, elements: int) -> None:
+        super().__init__(elements)
+        self.elements = elements
+
+    def __str__(self) -> str:
+        return (
+            f"could not reserve storage for {self.elements} values; "
+            "pass out= (a memmap, say) or fill a part with index="
+        )
+
+
+class DistributionError(InitializationError, ValueError):
+    """The distribution cannot be drawn as asked: its parameters, or its fit to the dtype."""
+
+
+class TensorError(FastinitError, ValueError):
+    """Values that are not a finite float64 tensor of the stated shape."""
+
+
+class TensorAutodiffError(FastinitError):
+    """An operation the tape cannot record or differentiate."""
+
+
+class PlanError(FastinitError, ValueError):
+    """A whole-model plan cannot be made, and which tensor is the reason."""
+
+
+class StreamOverlap(PlanError):
+    """Two tensors would share draws; `first` and `second` are their names."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first, second)
+        self.first = first
+        self.second = second
+
+    def __str__(self) -> str:
+        return (
+            f"the streams of {self.first!r} and {self.second!r} overlap, so the two tensors would share "
+            "draws; give one of them another name or seed"
+        )
+
+
+class CheckpointError(FastinitError):
+    """A checkpoint file cannot be written, or is not what its header must be."""

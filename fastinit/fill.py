@@ -1,0 +1,241 @@
+"""The one door to the kernels: these elements of that tensor, from this stream state.
+
+It resolves where weights go (any strided, writable memory), which part of the whole tensor they are, and in
+which dtype; it knows raw states, and no generator object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from .distributions import Content, Positions
+from .dtypes import FLOAT64, DType, as_dtype
+from .errors import AllocationFailed, DistributionError
+from .integers import U64_LIMIT, as_index, size_of
+
+Array = np.ndarray[Any, Any]
+IndexEntry = SupportsIndex | slice | EllipsisType
+Index = IndexEntry | tuple[IndexEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which draws a part of a tensor takes: element (i0, i1, ...) takes draw ``first + sum(i * draws)``."""
+
+    shape: tuple[int, ...]
+    first: int
+    draws: tuple[int, ...]
+
+
+def locate(shape: tuple[int, ...], index: Index | None) -> Part:
+    """Return the part ``whole[index]`` of a tensor of `shape` (None: the whole), as numpy would cut it.
+
+    Raises
+    ------
+    TypeError
+        For lists, masks, None (newaxis) and bools, which basic slicing does not take.
+    IndexError
+        For too many entries, or an integer out of bounds.
+    """
+    steps: list[int] = []
+    stride = 1
+    for length in reversed(shape):
+        steps.insert(0, stride)
+        stride *= length
+    if index is None:
+        return Part(shape, 0, tuple(step % U64_LIMIT for step in steps))
+    entries = list(index) if isinstance(index, tuple) else [index]
+    gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
+    if len(gaps) > 1:
+        raise IndexError("index= may hold one Ellipsis only")
+    missing = len(shape) - (len(entries) - len(gaps))
+    if missing < 0:
+        raise IndexError(f"index= has {len(entries)} entries, but shape {shape} has {len(shape)} axes")
+    gap = gaps[0] if gaps else len(entries)
+    entries[gap : gap + len(gaps)] = [slice(None)] * missing
+    part_shape, first, draws = [], 0, []
+    for axis, (entry, length, step) in enumerate(zip(entries, shape, steps, strict=True)):
+        if isinstance(entry, slice):
+            span = range(*entry.indices(length))
+            part_shape.append(_span_length(span))
+            first += span.start * step
+            draws.append(span.step * step % U64_LIMIT)
+        else:
+            if entry is None or isinstance(entry, list | np.ndarray | range):
+                raise TypeError(f"index= takes ints, slices and Ellipsis, as numpy's basic slicing; got {entry!r}")
+            position = as_index(entry, "an index= entry")
+            if not -length <= position < length:
+                raise IndexError(f"index {position} is out of bounds for axis {axis} of length {length}")
+            first += position % length * step
+    return Part(tuple(part_shape), first % U64_LIMIT, tuple(draws))
+
+
+def _span_length(span: range) -> int:
+    """Return ``len(span)``, which itself refuses lengths past 2**63 - 1."""
+    return max(0, (span.stop - span.start + span.step - (1 if span.step > 0 else -1)) // span.step)
+
+
+def target_of(out: object) -> Array:
+    """Return writable memory as a plain ndarray that shares it.
+
+    Raises
+    ------
+    TypeError
+        If `out` exposes no memory (a list, say).
+    ValueError
+        If it is read-only, or if some of its elements share memory.
+    """
+    if isinstance(out, np.ndarray):
+        array = out.view(np.ndarray)
+    else:
+        try:
+            array = np.asarray(memoryview(out))  # type: ignore[arg-type]
+        except TypeError:
+            raise TypeError(
+                f"out must be a numpy array or another writable buffer, got {type(out).__name__}"
+            ) from None
+    if not array.flags.writeable:
+        raise ValueError("out is read-only; pass a writable array (a copy, or a memmap opened with mode 'r+')")
+    if overlaps_itself(array):
+        raise ValueError(
+            f"out has elements that share memory (shape {array.shape}, strides {array.strides}); "
+            "pass an array whose elements are distinct, not a broadcast view"
+        )
+    return array
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Say whether two elements of `array` share a byte."""
+    if array.flags.c_contiguous or array.flags.f_contiguous or array.size <= 1:
+        return False
+    axes = sorted(
+        (abs(step), length) for step, length in zip(array.strides, array.shape, strict=True) if length > 1
+    )
+    extent = array.itemsize
+    for step, length in axes:
+        if step < extent:
+            break
+        extent += step * (length - 1)
+    else:
+        return False
+    # The axes interleave (only as_strided makes such arrays): look at every offset.
+    offsets = np.zeros(1, np.int64)
+    for step, length in axes:
+        offsets = np.add.outer(offsets, step * np.arange(length)).ravel()
+    offsets.sort()
+    return bool((np.diff(offsets) < array.itemsize).any())
+
+
+def choose_dtype(dtype: DType | npt.DTypeLike | None, out: Array | None) -> tuple[DType, np.dtype[Any] | None]:
+    """Settle the dtype: the one asked for, else `out`'s, else float64; and the numpy dtype, where known.
+
+    Raises
+    ------
+    TypeError
+        If `out` is of another dtype than asked for. A uint8 or uint16 `out` of the right width takes the bit
+        patterns of an explicitly named narrow dtype.
+    """
+    if dtype is None:
+        return (FLOAT64, FLOAT64.numpy) if out is None else as_dtype(out.dtype)
+    chosen, exact = as_dtype(dtype)
+    if out is not None and out.dtype.name != chosen.name:
+        carries_bits = chosen.itemsize < 4 and out.dtype.kind == "u" and out.itemsize == chosen.itemsize
+        if not carries_bits:
+            raise TypeError(f"dtype {chosen.name} contradicts out, which is {out.dtype.name}; drop one of the two")
+    return chosen, exact
+
+
+def prepare(content: Content, dtype: DType) -> _core.Spec | None:
+    """Check that `content` can be drawn into `dtype`; None where no kernel is needed.
+
+    Raises
+    ------
+    DistributionError
+        If the interval is none, holds no value of the dtype, or leaves its finite range.
+    """
+    if dtype.code is None or isinstance(content, Positions):
+        last = content.length - 1 if isinstance(content, Positions) else getattr(content, "value", None)
+        if last is None or not np.can_cast(np.min_scalar_type(int(last)), dtype.bits) or last != int(last):
+            raise DistributionError(f"{content} cannot be stored as {dtype.name}")
+        return None
+    spec = _core.Spec(content.base, dtype.code, content.parameters)
+    if spec.status == _core.NOT_AN_INTERVAL:
+        raise DistributionError(f"{content} is no interval: it needs low < high and a finite high - low")
+    if spec.status == _core.EMPTY_INTERVAL:
+        raise DistributionError(f"no {dtype.name} value lies inside {content}; use a wider dtype")
+    if spec.status == _core.BEYOND_RANGE:
+        raise DistributionError(f"{content} leaves the finite range of {dtype.name}; use a wider dtype")
+    return spec
+
+
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return a new C-ordered array, or raise `AllocationFailed`."""
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError, OverflowError):  # numpy's answers to too much, by how much it is
+        raise AllocationFailed(size_of(shape)) from None
+
+
+def fill(
+    shape: tuple[int, ...],
+    content: Content,
+    state: int,
+    *,
+    dtype: DType | npt.DTypeLike | None = None,
+    out: object = None,
+    index: Index | None = None,
+) -> Array:
+    """Fill (a part of) a tensor of `shape` from the stream at `state`; every check comes before any write.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The whole tensor's logical shape.
+    content : Distribution or Construction
+        What to fill it with.
+    state : int
+        Raw stream state in [0, 2**64): the tensor's draw i is ``mix64(state + (i + 1) * gamma)``.
+    dtype, out, index
+        As in `fastinit.xavier_uniform`.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out` itself, or a new array of the part's shape.
+    """
+    part = locate(shape, index)
+    target = None if out is None else target_of(out)
+    chosen, exact = choose_dtype(dtype, target)
+    if target is not None and target.shape != part.shape:
+        raise ValueError(f"out has shape {target.shape}, but {_asked(shape, index)} has shape {part.shape}")
+    spec = prepare(content, chosen)
+    result: Any = out
+    if target is None:
+        result = target = allocate(part.shape, exact or chosen.numpy)
+    write(target, chosen, content, spec, state, part)
+    return result  # type: ignore[no-any-return]
+
+
+def write(target: Array, dtype: DType, content: Content, spec: _core.Spec | None, state: int, part: Part) -> None:
+    """Write checked `content` into checked memory."""
+    if spec is not None:
+        swapped = not target.dtype.isnative
+        bits = target if target.dtype.isbuiltin == 1 else target.view(dtype.bits)
+        _core.fill(spec, bits, swapped, state, part.first, part.draws)
+    elif isinstance(content, Positions):
+        linear = np.uint64(part.first)
+        for length, draws in zip(part.shape, part.draws, strict=True):
+            linear = np.add.outer(linear, np.arange(length, dtype=np.uint64) * np.uint64(draws))
+        target[...] = linear % np.uint64(content.length)
+    else:
+        target[...] = content.parameters[0]
+
+
+def _asked(shape: tuple[int, ...], index: Index | None) -> str:
+    return f"the tensor of shape {shape}" if index is None else f"index={index} of the tensor of shape {shape}"

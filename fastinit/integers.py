@@ -1,0 +1,62 @@
+"""Integers from users, before any of them reaches C.
+
+Everything goes through `operator.index`, so 1.9 is never seed 1; bools are refused because ``True`` is
+never meant as a size or a seed; negative and too large values are ``ValueError``, never ``OverflowError``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import SupportsIndex
+
+import numpy as np
+
+U64_LIMIT = 1 << 64
+Shape = SupportsIndex | Iterable[SupportsIndex]
+
+
+def as_index(value: object, what: str) -> int:
+    """Return `value` as an int of either sign, or raise a TypeError that names `what`."""
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} must be an integer, got {value!r} ({type(value).__name__})")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be an integer, got {value!r} ({type(value).__name__})") from None
+
+
+def as_u64(value: object, what: str) -> int:
+    """Return `value` as an int in [0, 2**64 - 1].
+
+    Raises
+    ------
+    TypeError
+        If it is not an integer, or is a bool.
+    ValueError
+        If it is negative or larger than 2**64 - 1.
+    """
+    number = as_index(value, what)
+    if not 0 <= number < U64_LIMIT:
+        raise ValueError(f"{what} must be between 0 and 2**64 - 1, got {shown(number)}")
+    return number
+
+
+def as_shape(shape: Shape) -> tuple[int, ...]:
+    """Return `shape` (an integer or an iterable of them) as a tuple of ints in [0, 2**64 - 1]."""
+    if isinstance(shape, str | bytes):
+        raise TypeError(f"shape must be an integer or a tuple of them, got {shape!r}")
+    if isinstance(shape, Iterable):
+        return tuple(as_u64(length, "a shape entry") for length in shape)
+    return (as_u64(shape, "shape"),)
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    """Count the elements of `shape`, exactly."""
+    return math.prod(shape)
+
+
+def shown(number: int) -> str:
+    """Write an integer for an error message; huge ones by their size (Python refuses to print them)."""
+    return str(number) if number.bit_length() < 256 else f"an integer of {number.bit_length()} bits"

@@ -1,0 +1,1 @@
+"""Package data: model layouts, name -> (dtype, shape), as JSON."""

@@ -1,0 +1,26 @@
+"""Which kernels run: the best this machine has, or the one the environment variable FASTINIT_LEVEL names."""
+
+from __future__ import annotations
+
+import os
+
+from . import _core
+
+VARIABLE = "FASTINIT_LEVEL"
+
+
+def choose() -> None:
+    """Select the level, once, when fastinit is imported.
+
+    Raises
+    ------
+    ImportError
+        If FASTINIT_LEVEL names a level that does not exist or cannot run here.
+    """
+    wanted = os.environ.get(VARIABLE) or None
+    status = _core.select_level(wanted)
+    if status == _core.OK:
+        return
+    known = ", ".join(name if runs else f"{name} (not on this machine)" for name, runs in _core.levels().items())
+    problem = "is not a level" if status == _core.UNKNOWN_LEVEL else "cannot run on this machine"
+    raise ImportError(f"{VARIABLE}={wanted} {problem}; levels are: {known}; unset it to use the best")

@@ -1,0 +1,191 @@
+"""Named trainable parameters, and declaration-ordered collections of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
+
+from .arrays import draw_from
+from .autodiff import Tensor, TensorValue
+from .errors import InitializationError, TensorAutodiffError, TensorError
+from .fill import fill
+from .initializers import XAVIER_UNIFORM
+from .integers import as_u64
+from .names import refuse_duplicates, validate_name
+from .scale import check_fans, check_size
+
+if TYPE_CHECKING:
+    from .splitmix64 import SplitMix64
+
+
+class NamedParameter:
+    """One immutable external name paired with one trainable leaf.
+
+    Make one with `from_tensor` or `xavier_uniform`. ``copy.copy`` shares the leaf; ``copy.deepcopy`` and pickle
+    make a new one.
+
+    Examples
+    --------
+    >>> import copy, fastinit
+    >>> rng = fastinit.SplitMix64(17)
+    >>> query = fastinit.NamedParameter.xavier_uniform("decoder.query.weight", 2, 2, rng)
+    >>> query.tensor.is_same_node(copy.copy(query).tensor)
+    True
+    >>> again = fastinit.NamedParameter.xavier_uniform("decoder.query.weight", 2, 2, 17)
+    >>> query.tensor.value == again.tensor.value, query.tensor.is_same_node(again.tensor)
+    (True, False)
+    """
+
+    __slots__ = ("_name", "_tensor")
+    _name: str
+    _tensor: TensorValue
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "make a parameter with NamedParameter.from_tensor(name, tensor) or "
+            "NamedParameter.xavier_uniform(name, fan_in, fan_out, rng)"
+        )
+
+    @classmethod
+    def _of(cls, name: str, leaf: TensorValue) -> Self:
+        parameter = cls.__new__(cls)
+        parameter._name = name
+        parameter._tensor = leaf
+        return parameter
+
+    @classmethod
+    def from_tensor(cls, name: str, tensor: Tensor) -> Self:
+        """Wrap `tensor` (or anything `Tensor` takes) as a named trainable leaf.
+
+        Raises
+        ------
+        InitializationError
+            If the name is refused (see `validate_name`), then if the values are: the `TensorError` or
+            `TensorAutodiffError` is its ``__cause__``.
+        """
+        validate_name(name)
+        return cls._wrap(name, lambda: tensor if isinstance(tensor, Tensor) else Tensor(tensor))
+
+    @classmethod
+    def _wrap(cls, name: str, make_tensor: Callable[[], Tensor]) -> Self:
+        try:
+            leaf = TensorValue.parameter(make_tensor())
+        except (TensorError, TensorAutodiffError) as error:
+            raise InitializationError(f"parameter {name!r}: {error}") from error
+        return cls._of(name, leaf)
+
+    @classmethod
+    def xavier_uniform(cls, name: str, fan_in: int, fan_out: int, rng: SplitMix64 | SupportsIndex) -> Self:
+        """Sample one trainable [fan_in, fan_out] float64 matrix; a refusal leaves `rng` as it was.
+
+        Parameters
+        ----------
+        name : str
+            Dot-separated segments of ``[a-z0-9_]``.
+        fan_in, fan_out : int
+            Rows (inputs) and columns (outputs); 1 to 2**64 - 1.
+        rng : SplitMix64 or int
+            The generator, which moves on by ``fan_in * fan_out`` draws, or a seed.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For integers of a wrong type or range, before everything else.
+        EmptyName, EmptyNameSegment, InvalidNameCharacter, ZeroFanIn, ZeroFanOut, FanSumOverflow, \
+ShapeProductOverflow, AllocationFailed
+            Checked in this order; the first that fails is raised.
+        """
+        shape = (as_u64(fan_in, "fan_in"), as_u64(fan_out, "fan_out"))
+        return draw_from(rng, shape[0] * shape[1], lambda state: cls._sample(name, shape, state))
+
+    @classmethod
+    def _sample(cls, name: str, shape: tuple[int, int], state: int) -> Self:
+        validate_name(name)
+        check_fans(*shape)
+        check_size(shape, *shape)
+        values = fill(shape, XAVIER_UNIFORM.content(shape), state)
+        return cls._wrap(name, lambda: Tensor.adopt(values))
+
+    @property
+    def name(self) -> str:
+        """The stable external identity used by layers and checkpoints."""
+        return self._name
+
+    @property
+    def tensor(self) -> TensorValue:
+        """The trainable leaf itself."""
+        return self._tensor
+
+    def __copy__(self) -> Self:
+        return self._of(self._name, self._tensor)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self._of(self._name, copy.deepcopy(self._tensor, memo))
+
+    def __reduce__(self) -> tuple[Any, tuple[str, TensorValue]]:
+        return type(self)._of, (self._name, self._tensor)
+
+    def __repr__(self) -> str:
+        return f"NamedParameter({self._name!r}, shape={self._tensor.shape})"
+
+
+class NamedParameters:
+    """A duplicate-checked collection in declaration order.
+
+    Parameters
+    ----------
+    parameters : iterable of NamedParameter
+        Kept in the given order.
+
+    Raises
+    ------
+    DuplicateName
+        For the earliest repeated name, with both indices.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> bias = fastinit.NamedParameter.from_tensor("query.bias", fastinit.Tensor([0.0, 0.0]))
+    >>> parameters = fastinit.NamedParameters([bias])
+    >>> len(parameters), parameters.names, parameters.get("absent")
+    (1, ('query.bias',), None)
+    """
+
+    __slots__ = ("_by_name", "_parameters")
+
+    def __init__(self, parameters: Iterable[NamedParameter] = ()) -> None:
+        self._parameters = tuple(parameters)
+        for parameter in self._parameters:
+            if not isinstance(parameter, NamedParameter):
+                raise TypeError(f"NamedParameters holds NamedParameter objects, got {type(parameter).__name__}")
+        refuse_duplicates(self.names)
+        self._by_name = {parameter.name: parameter for parameter in self._parameters}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in declaration order."""
+        return tuple(parameter.name for parameter in self._parameters)
+
+    def get(self, name: str) -> NamedParameter | None:
+        """Return the parameter called `name`, or None."""
+        return self._by_name.get(name)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[NamedParameter]:
+        return iter(self._parameters)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> NamedParameter: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[NamedParameter, ...]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> NamedParameter | tuple[NamedParameter, ...]:
+        return self._parameters[index]
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._by_name if isinstance(item, str) else item in self._parameters
+
+    def __repr__(self) -> str:
+        return f"NamedParameters({list(self._parameters)!r})"

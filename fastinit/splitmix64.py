@@ -1,0 +1,233 @@
+"""SplitMix64 as an object, named streams, and the proof that streams do not overlap.
+
+The fills need raw states only; this module imports `numpy.random` and is therefore loaded on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+
+from . import _core
+from .errors import StreamOverlap
+from .integers import U64_LIMIT, as_index, as_u64, shown
+from .names import check_tensor_name
+
+GAMMA = 0x9E3779B97F4A7C15
+GAMMA_INVERSE = 0xF1DE83E19937733D  # GAMMA is odd, so it has an inverse modulo 2**64
+JUMP = 1 << 40
+_STREAM_TAG = b"fastinit/stream/v1\0"
+
+_SPAWN_REFUSAL = (
+    "SplitMix64 does not spawn: a child state that is the parent's plus a multiple of gamma is the same stream, "
+    "shifted. Name the child instead: fastinit.stream_for(seed, 'worker/0'); or take rng.jumped(k), which is "
+    "2**40 * k draws ahead"
+)
+
+
+class _NoSeedSequence(ISeedSequence):
+    """What numpy's base class is given: a SplitMix64 is its state and nothing else."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NoReturn:
+        raise NotImplementedError("a SplitMix64 is seeded by its raw state, not by a SeedSequence")
+
+    def spawn(self, n_children: int) -> NoReturn:
+        raise NotImplementedError(_SPAWN_REFUSAL)
+
+
+_NO_SEED_SEQUENCE = _NoSeedSequence()
+
+
+class SplitMix64(np.random.BitGenerator):
+    """A SplitMix64 generator: a cursor on the one cycle of 2**64 draws.
+
+    Parameters
+    ----------
+    seed : int
+        The raw state before the first draw, 0 to 2**64 - 1; 0 is valid. Floats, bools and None are refused.
+
+    Notes
+    -----
+    *State and seeding.* `state` is one raw 64-bit word (numpy's own generators keep a dict there). Draw i
+    (from 0) of a generator whose state is s is ``mix64(s + (i + 1) * gamma)``, and n draws leave it at
+    ``s + n * gamma``. Consecutive raw seeds make correlated streams: for many tensors use `stream_for`, which
+    hashes a name.
+
+    *numpy.* It is a numpy bit generator: ``np.random.Generator(rng)`` draws from it and moves the same state.
+    numpy's 32-bit draws take the high half of a 64-bit draw and keep none.
+
+    *Parallel use.* `advance` and `jumped` cost one multiplication. `spawn` is refused. Methods take `lock`, so
+    threads may share a generator; which thread gets which draw is then up to them.
+
+    *Compatibility guarantee.* The draws of a state never change.
+
+    Not cryptographic: one output reveals the state. Each 64-bit output occurs exactly once in the cycle.
+
+    References
+    ----------
+    Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators", OOPSLA.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> rng = fastinit.SplitMix64(1234567)
+    >>> rng.next_u64(), rng.next_u64(), rng.next_u64()
+    (6457827717110365317, 3203168211198807973, 9817491932198370423)
+    >>> import numpy as np
+    >>> rng = fastinit.SplitMix64(17)
+    >>> np.random.Generator(rng).random() == fastinit.SplitMix64(17).next_unit_f64()
+    True
+    """
+
+    def __init__(self, seed: SupportsIndex) -> None:
+        state = as_u64(seed, "seed")
+        super().__init__(_NO_SEED_SEQUENCE)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
+        self._cursor = _core.Cursor(state)
+        self._cursor.install(self.capsule)
+
+    @classmethod
+    def from_seed(cls, seed: SupportsIndex) -> Self:
+        """Return a generator whose raw state is `seed`."""
+        return cls(seed)
+
+    @classmethod
+    def from_state(cls, state: SupportsIndex) -> Self:
+        """Return a generator that resumes from a recorded `state`."""
+        return cls(as_u64(state, "state"))
+
+    @property  # type: ignore[override]  # numpy's own generators keep a dict here
+    def state(self) -> int:
+        """The raw 64-bit state that the next draw will advance; assignable."""
+        return self._cursor.state
+
+    @state.setter  # type: ignore[override]
+    def state(self, state: SupportsIndex) -> None:
+        checked = as_u64(state, "state (the raw 64-bit word)")
+        with self.lock:
+            self._cursor.state = checked
+
+    def next_u64(self) -> int:
+        """Draw one integer in [0, 2**64)."""
+        with self.lock:
+            return self._cursor.next_u64()
+
+    def next_unit_f64(self) -> float:
+        """Draw one float in [0, 1): the top 53 bits of a draw, times 2**-53, exact."""
+        with self.lock:
+            return self._cursor.next_unit_f64()
+
+    def advance(self, n: SupportsIndex) -> Self:
+        """Move `n` draws forward (backward where negative), in one multiplication; return the generator.
+
+        Parameters
+        ----------
+        n : int
+            Any integer; it counts modulo 2**64.
+        """
+        draws = as_index(n, "n") % U64_LIMIT
+        with self.lock:
+            self._cursor.advance(draws)
+        return self
+
+    def jumped(self, k: SupportsIndex = 1) -> Self:
+        """Return a copy that is ``2**40 * k`` draws ahead; this generator stays where it is."""
+        draws = as_index(k, "k") * JUMP % U64_LIMIT
+        with self.lock:
+            return type(self)(_core.advance(self._cursor.state, draws))
+
+    def spawn(self, n_children: int) -> NoReturn:
+        """Refuse: children would be shifted copies of one stream. Use `stream_for`."""
+        raise NotImplementedError(_SPAWN_REFUSAL)
+
+    def __copy__(self) -> Self:
+        return type(self)(self.state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(self.state)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int]]:  # type: ignore[override]
+        return type(self), (self.state,)
+
+    def __getstate__(self) -> int:
+        return self.state
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SplitMix64):
+            return NotImplemented
+        return self.state == other.state
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, and compared by value
+
+    def __repr__(self) -> str:
+        return f"SplitMix64({self.state:#018x})"
+
+
+def stream_state(seed: SupportsIndex, name: str) -> int:
+    """Return the raw state at which the stream called `name` starts; see `stream_for`."""
+    key = as_u64(seed, "seed").to_bytes(8, "little")
+    check_tensor_name(name)
+    digest = blake2b(_STREAM_TAG + key + name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def stream_for(seed: SupportsIndex, name: str) -> SplitMix64:
+    r"""Return the stream called `name`: weights then depend on (seed, name, index) alone.
+
+    Parameters
+    ----------
+    seed : int
+        0 to 2**64 - 1.
+    name : str
+        Any non-empty text without control characters; a tensor's full name, as a rule.
+
+    Returns
+    -------
+    SplitMix64
+        Its state is ``blake2b(b"fastinit/stream/v1\0" + seed + name, digest_size=8)``, with the seed as 8
+        little-endian bytes and the name in UTF-8, read as a little-endian integer.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.stream_for(17, "decoder.query.weight") == fastinit.stream_for(17, "decoder.query.weight")
+    True
+    """
+    return SplitMix64(stream_state(seed, name))
+
+
+def prove_disjoint(streams: Iterable[tuple[str, int, int]], *, bits: int = 64) -> None:
+    """Prove that no two streams share a draw.
+
+    Parameters
+    ----------
+    streams : iterable of (name, state, length)
+        Raw states, and lengths in draws; empty streams overlap nothing.
+    bits : int, default 64
+        Word size of the generator; smaller ones make cycles short enough to check by brute force.
+
+    Raises
+    ------
+    StreamOverlap
+        Naming two streams that share a draw.
+    ValueError
+        If a stream is longer than the cycle of ``2**bits`` draws.
+
+    Notes
+    -----
+    gamma is odd, so ``position = state * gamma**-1 mod 2**bits`` puts every stream on one ring as an arc of
+    `length` draws. Sorted by position, arcs are pairwise disjoint if and only if each ends before the next
+    one starts, the last before the first one's next turn: an exact proof in one sort.
+    """
+    cycle = 1 << bits
+    nonempty = ((name, state, length) for name, state, length in streams if length > 0)
+    arcs = sorted((state * GAMMA_INVERSE % cycle, length, name) for name, state, length in nonempty)
+    following = [*arcs[1:], *((position + cycle, length, name) for position, length, name in arcs[:1])]
+    for (position, length, name), (next_position, _, next_name) in zip(arcs, following, strict=True):
+        if length > cycle:
+            raise ValueError(f"stream {name!r} takes {shown(length)} draws; the cycle has 2**{bits}")
+        if length > next_position - position:
+            raise StreamOverlap(name, next_name)

@@ -1,0 +1,38 @@
+"""The C extension; everything else about the package is in pyproject.toml."""
+
+import sys
+import sysconfig
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+LIMITED_API = "0x030B0000"  # Python 3.11: one abi3 wheel for it and every later version
+
+compile_args = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
+if sys.platform == "win32":
+    raise SystemExit("fastinit needs gcc or clang: its bits rest on -ffp-contract=off. Use WSL or MinGW.")
+
+
+class Abi3Wheel(bdist_wheel):
+    """Tag the wheel abi3, except on free-threaded builds, which have no limited API."""
+
+    def finalize_options(self) -> None:
+        if not FREE_THREADED:
+            self.py_limited_api = "cp311"
+        super().finalize_options()
+
+
+core = Extension(
+    "fastinit._core",
+    sources=["fastinit/_core.pyx", *sorted(str(path) for path in Path("csrc").glob("*.c"))],
+    depends=sorted(str(path) for path in Path("csrc").glob("*.h")),
+    include_dirs=["csrc"],
+    extra_compile_args=compile_args,
+    define_macros=[] if FREE_THREADED else [("Py_LIMITED_API", LIMITED_API)],
+    py_limited_api=not FREE_THREADED,
+)
+
+setup(ext_modules=cythonize([core], build_dir="build"), cmdclass={"bdist_wheel": Abi3Wheel})
