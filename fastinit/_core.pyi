@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, final
 
 OK: int
 NOT_AN_INTERVAL: int
@@ -22,11 +22,13 @@ FAN: int
 FAN_SUM: int
 FAN_PRODUCT: int
 
+@final
 class Spec:
     @property
     def status(self) -> int: ...
     def __init__(self, base: int, dtype: int, parameters: tuple[float, ...]) -> None: ...
 
+@final
 class Cursor:
     state: int
     def __init__(self, state: int) -> None: ...

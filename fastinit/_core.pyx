@@ -1,6 +1,7 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True, auto_pickle=False, autotestdict=False
 """Buffers in, one nogil call, status out. No arithmetic and no CPU knowledge lives here: see csrc/."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_STRIDED, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -75,6 +76,7 @@ cdef enum:
     CHUNK = 1 << 20
 
 
+@cython.final
 cdef class Spec:
     """What to draw into which dtype; `status` is OK, or why it cannot be drawn."""
 
@@ -168,6 +170,7 @@ cdef double next_unit(void *state) noexcept nogil:
     return fi_next_unit(state)
 
 
+@cython.final
 cdef class Cursor:
     """A raw state at a fixed address, which numpy's bit generator struct can point to."""
 
