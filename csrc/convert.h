@@ -54,26 +54,27 @@ static const fi_format formats[FI_DTYPES] = {
     [FI_FLOAT8_E5M2] = {2, 15, 8, 57344},
 };
 
+static inline uint64_t shift_to_nearest_even(uint64_t x, int shift) {
+    uint64_t below_half = (UINT64_C(1) << (shift - 1)) - 1;
+    return (x + below_half + ((x >> shift) & 1)) >> shift;
+}
+
 /* Integers all the way: a hardware conversion by way of float32 rounds twice, and bfloat16's flushes
  * subnormals. x is finite and not beyond the format's largest value. */
 static inline uint64_t to_format(double x, const fi_format *format) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     if (format->bits == 64) return bits;
-    uint64_t sign = bits >> 63, magnitude = bits & (UINT64_MAX >> 1);
+    uint64_t sign = bits >> 63 << (format->bits - 1), magnitude = bits & (UINT64_MAX >> 1);
     int64_t exponent = (int64_t)(magnitude >> 52) - 1023 + format->bias;
     int shift = 52 - format->mantissa;
     if (exponent > 0) { /* rebias; a carry out of the significand is the next binade, as it should be */
-        magnitude -= (uint64_t)(1023 - format->bias) << 52;
-    } else { /* subnormal in the format: make the implicit bit explicit and shift further */
-        magnitude = (magnitude & (UINT64_MAX >> 12)) | UINT64_C(1) << 52;
-        shift += (int)(1 - exponent);
-        if (shift > 63) shift = 63; /* far below the smallest subnormal's half: rounds to 0 */
+        return sign | shift_to_nearest_even(magnitude - ((uint64_t)(1023 - format->bias) << 52), shift);
     }
-    uint64_t kept = magnitude >> shift, odd = kept & 1;
-    uint64_t dropped = magnitude & ((UINT64_C(1) << shift) - 1), half = UINT64_C(1) << (shift - 1);
-    kept += dropped > half || (dropped == half && odd);
-    return sign << (format->bits - 1) | kept;
+    /* subnormal in the format: make the implicit bit explicit and shift further */
+    magnitude = (magnitude & (UINT64_MAX >> 12)) | UINT64_C(1) << 52;
+    int64_t further = shift + 1 - exponent;
+    return sign | shift_to_nearest_even(magnitude, further < 63 ? (int)further : 63);
 }
 
 static inline double from_format(uint64_t bits, const fi_format *format) {

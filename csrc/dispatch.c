@@ -2,8 +2,37 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "splitmix64.h"
 
-static const fi_level *const levels[] = {&fi_level_portable};
+static bool always(void) { return true; }
+
+#ifdef FI_X86
+/* The compiler's run-time support asks the CPU and, by XGETBV, whether the operating system keeps the
+ * wider registers; "avx512" is the exact set its kernels use, named once more only there. */
+static bool has_avx2(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+static bool has_avx512(void) {
+    __builtin_cpu_init();
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd");
+}
+#endif
+
+static const struct {
+    const fi_level *level;
+    bool (*supported)(void);
+} levels[] = {
+#ifdef FI_X86
+    {&fi_level_avx512, has_avx512},
+    {&fi_level_avx2, has_avx2},
+#elif defined(__aarch64__) && !defined(__AARCH64EB__)
+    {&fi_level_neon, always},
+#endif
+    {&fi_level_portable, always},
+};
 enum { LEVELS = sizeof levels / sizeof *levels };
 
 static const fi_level *current = &fi_level_portable;
@@ -11,14 +40,14 @@ static const fi_level *current = &fi_level_portable;
 const fi_level *fi_level_current(void) { return current; }
 const char *fi_level_name(void) { return current->name; }
 int fi_level_count(void) { return LEVELS; }
-const char *fi_level_at(int i) { return levels[i]->name; }
-bool fi_level_supported(int i) { return levels[i]->supported(); }
+const char *fi_level_at(int i) { return levels[i].level->name; }
+bool fi_level_supported(int i) { return levels[i].supported(); }
 
 fi_status fi_level_select(const char *name) {
     for (int i = 0; i < LEVELS; i++) {
-        if (name ? strcmp(name, levels[i]->name) != 0 : !levels[i]->supported()) continue;
-        if (!levels[i]->supported()) return FI_UNSUPPORTED_LEVEL;
-        current = levels[i];
+        if (name ? strcmp(name, levels[i].level->name) != 0 : !levels[i].supported()) continue;
+        if (!levels[i].supported()) return FI_UNSUPPORTED_LEVEL;
+        current = levels[i].level;
         return FI_OK;
     }
     return FI_UNKNOWN_LEVEL;

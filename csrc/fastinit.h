@@ -49,6 +49,8 @@ typedef struct {
     double shift;    /* uniform: low; constant: the value */
     double presteps; /* centered: what the integer step is multiplied by first, exactly: 1 or 2^-52 */
     double lo, hi;   /* clamp, values of the dtype; -inf and inf where every draw complies unclamped */
+    bool clamped;    /* whether lo or hi is finite */
+    bool plain;      /* only the portable level serves: see prepare in fill.c */
 } fi_spec;
 
 fi_status fi_spec_init(fi_spec *spec, fi_base base, fi_dtype dtype, const double *parameters);
@@ -63,12 +65,18 @@ typedef struct {
     int64_t stride[FI_MAX_DIMS]; /* bytes */
     uint64_t draws[FI_MAX_DIMS]; /* modulo 2^64 */
     uint64_t first;
+    bool stream; /* write around the caches */
 } fi_region;
 
 /* Rearrange a region so that memory is walked forwards in the longest runs it allows. Changes the
  * order of the walk, never which draw an element takes. */
 void fi_region_normalize(fi_region *region);
 int64_t fi_region_size(const fi_region *region);
+
+/* How the memory is best written: `stream` decides for large regions, and memory that no page backs yet
+ * is advised to be backed by huge ones. The region is normalized. */
+typedef enum { FI_STORES_AUTO = 0, FI_STORES_ORDINARY, FI_STORES_STREAMING } fi_stores;
+void fi_region_prepare(fi_region *region, fi_dtype dtype, fi_stores stores);
 
 /* Fill elements [begin, end) of a normalized region, counted in its walking order. */
 void fi_fill(const fi_region *region, const fi_spec *spec, uint64_t state, int64_t begin, int64_t end);

@@ -34,23 +34,34 @@ static fi_status bound(fi_spec *spec, double low, double high, double first, dou
     if (lo > hi) return FI_EMPTY_INTERVAL;
     if (rounded(first, format) < lo) spec->lo = lo;
     if (rounded(last, format) > hi) spec->hi = hi;
+    spec->clamped = isfinite(spec->lo) || isfinite(spec->hi);
     return FI_OK;
 }
 
+/* The vector levels take the one-multiply form of the centered uniform, and reach the narrow dtypes by
+ * way of a float32 that must not be subnormal; bfloat16 alone has values that small. What they cannot
+ * serve is `plain`. */
 static __attribute__((noinline)) fi_status prepare(fi_spec *spec, const double *p) {
+    double smallest;
     spec->scale = 0;
     spec->shift = 0;
     spec->presteps = 1;
     spec->lo = -INFINITY;
     spec->hi = INFINITY;
+    spec->clamped = false;
+    spec->plain = false;
     switch (spec->base) {
     case FI_CONSTANT:
         spec->shift = p[0];
+        spec->plain = spec->dtype == FI_BFLOAT16 && fabs(p[0]) < FLT_MIN;
         return fabs(p[0]) <= formats[spec->dtype].largest ? FI_OK : FI_BEYOND_RANGE;
     case FI_UNIFORM:
         spec->scale = p[1] - p[0];
         spec->shift = p[0];
         if (!(p[0] < p[1] && spec->scale <= DBL_MAX)) return FI_NOT_AN_INTERVAL;
+        /* The smallest nonzero |w| is at least the smaller last bit of the two terms. */
+        smallest = p[0] == 0 ? spec->scale * 0x1p-53 : fmin(spec->scale * 0x1p-106, fabs(p[0]) * 0x1p-53);
+        spec->plain = spec->dtype == FI_BFLOAT16 && smallest < FLT_MIN;
         return bound(spec, p[0], p[1], p[0], p[0] + spec->scale * (1 - 0x1p-53));
     default: /* FI_CENTERED_UNIFORM */
         if (!(p[0] >= 0)) return FI_NOT_AN_INTERVAL;
@@ -61,6 +72,8 @@ static __attribute__((noinline)) fi_status prepare(fi_spec *spec, const double *
         /* a * 2^-52 must be exact for the one-multiply form to round once */
         spec->presteps = p[0] >= 0x1p-970 ? 1 : 0x1p-52;
         spec->scale = spec->presteps == 1 ? p[0] * 0x1p-52 : p[0];
+        smallest = p[0] * 0x1p-52;
+        spec->plain = spec->presteps != 1 || (spec->dtype == FI_BFLOAT16 && smallest < FLT_MIN);
         return bound(spec, -p[0], p[0], -p[0], spec->scale * (spec->presteps * (0x1p52 - 1)));
     }
 }
@@ -133,11 +146,12 @@ static void store(char *out, const char *weights, int64_t count, int64_t stride,
 /* One run along the innermost axis. Kernels write contiguous, aligned, native memory; anything else
  * goes through a buffer that stays in the first cache. */
 static void fill_run(char *out, int64_t count, int64_t stride, bool swapped, uint64_t x, uint64_t step,
-                     const fi_spec *spec) {
-    fi_kernel kernel = fi_level_current()->fill[spec->base][spec->dtype];
+                     const fi_spec *spec, bool stream) {
+    const fi_level *level = spec->plain ? &fi_level_portable : fi_level_current();
+    fi_kernel kernel = level->fill[spec->base][spec->dtype];
     size_t size = (size_t)formats[spec->dtype].bits / 8;
     if (!swapped && (stride == (int64_t)size || count == 1) && (uintptr_t)out % size == 0) {
-        kernel(out, (size_t)count, x, step, spec);
+        kernel(out, (size_t)count, x, step, spec, stream);
         return;
     }
     enum { TILE = 512 };
@@ -147,7 +161,7 @@ static void fill_run(char *out, int64_t count, int64_t stride, bool swapped, uin
     } tile;
     for (int64_t done = 0; done < count; done += TILE) {
         int64_t n = count - done < TILE ? count - done : TILE;
-        kernel(tile.bytes, (size_t)n, x + (uint64_t)done * step, step, spec);
+        kernel(tile.bytes, (size_t)n, x + (uint64_t)done * step, step, spec, false);
         store(out + done * stride, tile.bytes, n, stride, size, swapped);
     }
 }
@@ -169,7 +183,7 @@ void fi_fill(const fi_region *r, const fi_spec *spec, uint64_t state, int64_t be
         if (run > end - begin) run = end - begin;
         int64_t stride = inner < 0 ? 0 : r->stride[inner];
         uint64_t step = inner < 0 ? 0 : r->draws[inner] * FI_GAMMA;
-        fill_run(out, run, stride, r->swapped, state + (draw + 1) * FI_GAMMA, step, spec);
+        fill_run(out, run, stride, r->swapped, state + (draw + 1) * FI_GAMMA, step, spec, r->stream);
         begin += run;
         if (inner < 0) break;
         /* carry like an odometer */

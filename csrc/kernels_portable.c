@@ -3,8 +3,6 @@
 #include "kernels.h"
 #include "splitmix64.h"
 
-static bool always(void) { return true; }
-
 static inline double constant(uint64_t draw, const fi_spec *spec) {
     (void)draw;
     return spec->shift;
@@ -32,7 +30,8 @@ static inline uint8_t to_float8_e5m2(double w) { return (uint8_t)to_format(w, &f
  * and rounding is monotone (a zero lo carries the sign that rounding would leave). */
 #define DEFINE_FILL(base, dtype, type)                                                                   \
     static void fill_##base##_##dtype##_portable(void *out, size_t count, uint64_t x, uint64_t step,     \
-                                                 const fi_spec *spec) {                                  \
+                                                 const fi_spec *spec, bool stream) {                     \
+        (void)stream;                                                                                    \
         type *weights = out;                                                                             \
         for (size_t j = 0; j < count; j++, x += step)                                                    \
             weights[j] = to_##dtype(base(mix64(x), spec));                                               \
@@ -62,7 +61,6 @@ DEFINE_FILLS(centered_uniform)
 
 const fi_level fi_level_portable = {
     .name = "portable",
-    .supported = always,
     .fill =
         {
             [FI_CONSTANT] = FILLS(constant),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import levels
 
 if TYPE_CHECKING:
-    from .arrays import xavier_uniform
+    from .arrays import constant, random, uniform, xavier_uniform
     from .autodiff import Tensor, TensorValue
     from .checkpoint import Mismatch, Verification, Written, verify_checkpoint, write_checkpoint
     from .errors import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ZeroFanIn,
         ZeroFanOut,
     )
+    from .levels import level
     from .names import validate_name
     from .parameters import NamedParameter, NamedParameters
     from .plan import Plan, PlannedTensor
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "arrays": ("xavier_uniform",),
+    "arrays": ("constant", "random", "uniform", "xavier_uniform"),
     "autodiff": ("Tensor", "TensorValue"),
     "checkpoint": ("Mismatch", "Verification", "Written", "verify_checkpoint", "write_checkpoint"),
     "errors": (
@@ -67,6 +68,7 @@ _HOMES = {
         "ZeroFanIn",
         "ZeroFanOut",
     ),
+    "levels": ("level",),
     "names": ("validate_name",),
     "parameters": ("NamedParameter", "NamedParameters"),
     "plan": ("Plan", "PlannedTensor"),
@@ -106,7 +108,11 @@ __all__ = [
     "ZeroFanIn",
     "ZeroFanOut",
     "__version__",
+    "constant",
+    "level",
+    "random",
     "stream_for",
+    "uniform",
     "validate_name",
     "verify_checkpoint",
     "write_checkpoint",

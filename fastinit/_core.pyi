@@ -18,6 +18,10 @@ BFLOAT16: int
 FLOAT8_E4M3FN: int
 FLOAT8_E5M2: int
 
+STORES_AUTO: int
+STORES_ORDINARY: int
+STORES_STREAMING: int
+
 FAN: int
 FAN_SUM: int
 FAN_PRODUCT: int
@@ -29,6 +33,22 @@ class Spec:
     def __init__(self, base: int, dtype: int, parameters: tuple[float, ...]) -> None: ...
 
 @final
+class Job:
+    @property
+    def size(self) -> int: ...
+    def __init__(
+        self,
+        spec: Spec,
+        out: Any,
+        swapped: bool,
+        state: int,
+        first: int,
+        draws: tuple[int, ...],
+        stores: int,
+    ) -> None: ...
+    def run(self, begin: int, end: int) -> None: ...
+
+@final
 class Cursor:
     state: int
     def __init__(self, state: int) -> None: ...
@@ -37,7 +57,6 @@ class Cursor:
     def advance(self, draws: int) -> None: ...
     def install(self, capsule: object) -> None: ...
 
-def fill(spec: Spec, out: Any, swapped: bool, state: int, first: int, draws: tuple[int, ...]) -> None: ...
 def scale(scale: float, fan: float, kind: int, gain: float) -> tuple[float, float, float]: ...
 def level() -> str: ...
 def levels() -> dict[str, bool]: ...

@@ -20,7 +20,7 @@ cdef extern from "fastinit.h" nogil:
     const int FI_PARAMETERS
     const int FI_MAX_DIMS
     ctypedef struct fi_spec:
-        pass
+        fi_dtype dtype
     ctypedef struct fi_region:
         char *data
         bint swapped
@@ -36,6 +36,9 @@ cdef extern from "fastinit.h" nogil:
     fi_status fi_spec_init(fi_spec *, fi_base, fi_dtype, const double *)
     void fi_region_normalize(fi_region *)
     int64_t fi_region_size(const fi_region *)
+    ctypedef enum fi_stores:
+        FI_STORES_AUTO, FI_STORES_ORDINARY, FI_STORES_STREAMING
+    void fi_region_prepare(fi_region *, fi_dtype, fi_stores)
     void fi_fill(const fi_region *, const fi_spec *, uint64_t state, int64_t begin, int64_t end)
     void fi_scale(fi_scale_result *, double scale, double fan, fi_fan kind, double gain)
     const char *fi_level_name()
@@ -67,14 +70,13 @@ BFLOAT16 = FI_BFLOAT16
 FLOAT8_E4M3FN = FI_FLOAT8_E4M3FN
 FLOAT8_E5M2 = FI_FLOAT8_E5M2
 
+STORES_AUTO = FI_STORES_AUTO
+STORES_ORDINARY = FI_STORES_ORDINARY
+STORES_STREAMING = FI_STORES_STREAMING
+
 FAN = FI_FAN
 FAN_SUM = FI_FAN_SUM
 FAN_PRODUCT = FI_FAN_PRODUCT
-
-# Between two looks at pending signals: a few milliseconds of the slowest kernel.
-cdef enum:
-    CHUNK = 1 << 20
-
 
 @cython.final
 cdef class Spec:
@@ -91,36 +93,60 @@ cdef class Spec:
         self.status = fi_spec_init(&self.spec, <fi_base> base, <fi_dtype> dtype, values)
 
 
-def fill(Spec spec not None, object out, bint swapped, uint64_t state, uint64_t first, tuple draws):
-    """Fill a writable strided buffer: element (i0, i1, ...) takes draw first + sum(i * draws)."""
-    cdef Py_buffer view
+@cython.final
+cdef class Job:
+    """One fill, ready to run in any number of ranges at once.
+
+    Element (i0, i1, ...) of the writable strided buffer `out` takes draw ``first + sum(i * draws)`` of the
+    stream at `state`. `size` counts the elements.
+    """
+
+    cdef fi_spec spec
     cdef fi_region region
-    cdef int64_t begin = 0, end, size, chunk = CHUNK
-    cdef int i
-    PyObject_GetBuffer(out, &view, PyBUF_STRIDED | PyBUF_WRITABLE)
-    try:
-        if view.ndim > FI_MAX_DIMS:
-            raise ValueError(f"out has {view.ndim} dimensions; at most {FI_MAX_DIMS} are supported")
-        region.data = <char *> view.buf
-        region.swapped = swapped
-        region.ndim = view.ndim
-        region.first = first
-        for i in range(view.ndim):
-            region.length[i] = view.shape[i]
-            region.stride[i] = view.strides[i]
-            region.draws[i] = <uint64_t> draws[i]
-        if view.len == 0:
+    cdef Py_buffer view
+    cdef bint held
+    cdef uint64_t state
+    cdef readonly int64_t size
+
+    def __init__(
+        self, Spec spec not None, object out, bint swapped, uint64_t state, uint64_t first, tuple draws, int stores
+    ):
+        cdef int i
+        if self.held:
+            raise RuntimeError("a Job is made once")
+        PyObject_GetBuffer(out, &self.view, PyBUF_STRIDED | PyBUF_WRITABLE)
+        self.held = True
+        if self.view.ndim > FI_MAX_DIMS:
+            raise ValueError(f"out has {self.view.ndim} dimensions; at most {FI_MAX_DIMS} are supported")
+        self.spec = spec.spec
+        self.state = state
+        self.region.data = <char *> self.view.buf
+        self.region.swapped = swapped
+        self.region.ndim = self.view.ndim
+        self.region.first = first
+        for i in range(self.view.ndim):
+            self.region.length[i] = self.view.shape[i]
+            self.region.stride[i] = self.view.strides[i]
+            self.region.draws[i] = <uint64_t> draws[i]
+        if self.view.len == 0:
+            self.size = 0
             return
-        fi_region_normalize(&region)
-        size = fi_region_size(&region)
-        while begin < size:
-            end = min(begin + chunk, size)
+        fi_region_normalize(&self.region)
+        fi_region_prepare(&self.region, self.spec.dtype, <fi_stores> stores)
+        self.size = fi_region_size(&self.region)
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+    def run(self, int64_t begin, int64_t end):
+        """Fill elements [begin, end), counted in the order memory is walked, without the GIL."""
+        if not 0 <= begin <= end <= self.size:
+            raise ValueError(f"range [{begin}, {end}) leaves the {self.size} elements of the job")
+        if begin < end:
             with nogil:
-                fi_fill(&region, &spec.spec, state, begin, end)
-            begin = end
-            PyErr_CheckSignals()
-    finally:
-        PyBuffer_Release(&view)
+                fi_fill(&self.region, &self.spec, self.state, begin, end)
+        PyErr_CheckSignals()
 
 
 def scale(double scale, double fan, int kind, double gain):

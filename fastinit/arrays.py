@@ -5,21 +5,146 @@ A refused or interrupted call leaves the generator as it was, so correcting it r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, SupportsIndex, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
-from .fill import Array, Index, fill, target_of
+from .arguments import Shape, as_number, as_spread, as_u64, size_of
+from .distributions import Constant, Uniform
+from .fill import Array, Index, fill, whole_shape
 from .initializers import XAVIER_UNIFORM
-from .integers import Shape, as_shape, as_u64, size_of
 
 if TYPE_CHECKING:
     from .splitmix64 import SplitMix64
 
 T = TypeVar("T")
+
+
+def uniform(
+    shape: Shape | None,
+    rng: SplitMix64 | SupportsIndex,
+    low: float = 0.0,
+    high: float = 1.0,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: object = None,
+    index: Index | None = None,
+    threads: int | None = None,
+) -> Array:
+    """Draw weights uniformly on [low, high): ``low + (high - low) * u``.
+
+    Parameters
+    ----------
+    shape : int or tuple of int, or None
+        The whole tensor's logical shape; None takes `out`'s.
+    rng : SplitMix64 or int
+        The generator, which moves on by one draw a weight, or a seed in [0, 2**64 - 1].
+    low, high : float
+        Finite, ``low < high``, with a finite difference.
+    dtype, out, index, threads
+        As in `xavier_uniform`.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out` itself where given, else a new C-ordered array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `xavier_uniform`.
+    DistributionError
+        If the bounds are no interval, leave the dtype's finite range, or hold none of its values.
+
+    Notes
+    -----
+    *Interval.* ``low <= w < high`` holds in every dtype, also where `high` is rounded to it first. With
+    ``high = low + 1 ulp`` every weight is `low`.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.uniform(3, 17, -1.0, 1.0).round(6).tolist()
+    [0.004042, -0.217133, -0.34334]
+    """
+    whole = whole_shape(shape, out, index)
+    content = Uniform(as_number(low, "low"), as_number(high, "high"))
+    return draw_from(
+        rng,
+        size_of(whole),
+        lambda state: fill(whole, content, state, dtype=dtype, out=out, index=index, threads=threads),
+    )
+
+
+def random(
+    shape: Shape | None,
+    rng: SplitMix64 | SupportsIndex,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: object = None,
+    index: Index | None = None,
+    threads: int | None = None,
+) -> Array:
+    """Draw numbers uniformly on [0, 1): the top 53 bits of a draw, times 2**-53.
+
+    Parameters
+    ----------
+    shape : int or tuple of int, or None
+        The whole tensor's logical shape; None takes `out`'s.
+    rng : SplitMix64 or int
+        The generator, which moves on by one draw a number, or a seed in [0, 2**64 - 1].
+    dtype, out, index, threads
+        As in `xavier_uniform`.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out` itself where given, else a new C-ordered array. In narrow dtypes too, every number is below 1.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.random(2, 1234567).round(6).tolist()
+    [0.35008, 0.173644]
+    """
+    return uniform(shape, rng, 0.0, 1.0, dtype=dtype, out=out, index=index, threads=threads)
+
+
+def constant(
+    shape: Shape | None,
+    value: float,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: object = None,
+    index: Index | None = None,
+    threads: int | None = None,
+) -> Array:
+    """Fill with one value, rounded to the dtype; takes no draws and no generator.
+
+    Parameters
+    ----------
+    shape : int or tuple of int, or None
+        The whole tensor's logical shape; None takes `out`'s.
+    value : float
+        Finite, and not beyond the dtype's finite range.
+    dtype, out, index, threads
+        As in `xavier_uniform`.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out` itself where given, else a new C-ordered array.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.constant((2, 2), 0.1, dtype="float32").dtype
+    dtype('float32')
+    """
+    whole = whole_shape(shape, out, index)
+    content = Constant(as_number(value, "value"))
+    return fill(whole, content, 0, dtype=dtype, out=out, index=index, threads=threads)
 
 
 def xavier_uniform(
@@ -31,6 +156,7 @@ def xavier_uniform(
     out: object = None,
     index: Index | None = None,
     layout: str = "io",
+    threads: int | None = None,
 ) -> Array:
     """Draw Xavier (Glorot) uniform weights, on [-limit, limit) with ``limit = sqrt(6 / (fan_in + fan_out))``.
 
@@ -53,6 +179,9 @@ def xavier_uniform(
     layout : str, default "io"
         The meaning of each axis: ``i`` inputs, ``o`` outputs, ``d h w l t`` receptive field, ``e`` a stack of
         matrices. ``"io"`` has inputs as rows; torch's Linear is ``"oi"``, its Conv2d ``"oihw"``.
+    threads : int, optional
+        Threads for a large fill, 1 to 1024; the bits do not depend on it. None: FASTINIT_NUM_THREADS, else the
+        CPUs this process may use.
 
     Returns
     -------
@@ -91,47 +220,20 @@ def xavier_uniform(
     >>> bool((part == whole[:, 3:6]).all())
     True
     """
-    whole = _whole_shape(shape, out, index)
-    checked_gain = as_gain(gain)
-
-    def draw(state: int) -> Array:
-        content = XAVIER_UNIFORM.content(whole, layout, checked_gain)
-        return fill(whole, content, state, dtype=dtype, out=out, index=index)
-
-    return draw_from(rng, size_of(whole), draw)
+    whole = whole_shape(shape, out, index)
+    content = XAVIER_UNIFORM.content(whole, layout, as_spread(gain, "gain"))
+    return draw_from(
+        rng,
+        size_of(whole),
+        lambda state: fill(whole, content, state, dtype=dtype, out=out, index=index, threads=threads),
+    )
 
 
 def draw_from(rng: SplitMix64 | SupportsIndex, draws: int, draw: Callable[[int], T]) -> T:
     """Call `draw` with the raw state of `rng`, and commit its draws once it has returned."""
-    if hasattr(rng, "__index__"):
+    if type(rng) is int or hasattr(rng, "__index__"):
         return draw(as_u64(rng, "rng (an int seed)"))
-    from .splitmix64 import SplitMix64  # noqa: PLC0415  numpy.random costs more than most fills
-
-    if not isinstance(rng, SplitMix64):
-        hint = "; pass its bit generator" if isinstance(getattr(rng, "bit_generator", None), SplitMix64) else ""
+    if not hasattr(rng, "transact"):  # told by duck typing: the class's module loads numpy.random
+        hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
         raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
-    with rng.lock:  # until the commit: two threads must not be given the same draws
-        result = draw(rng.state)
-        rng.advance(draws)
-        return result
-
-
-def as_gain(gain: SupportsFloat) -> float:
-    """Return `gain` as a float, refusing what no spread can be multiplied by."""
-    if isinstance(gain, (bool, np.bool_, str, bytes)) or not isinstance(gain, SupportsFloat):
-        raise TypeError(f"gain must be a number, got {gain!r} ({type(gain).__name__})")
-    number = float(gain)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"gain must be finite and >= 0, got {number}")
-    return number
-
-
-def _whole_shape(shape: Shape | None, out: object, index: Index | None) -> tuple[int, ...]:
-    if shape is not None:
-        return as_shape(shape)
-    if out is None:
-        raise TypeError("shape must be given, or out= to take it from")
-    if index is not None:
-        raise TypeError("shape must be given with index=: it is the whole tensor's, and out has the part's")
-    found: tuple[int, ...] = target_of(out).shape
-    return found
+    return rng.transact(draws, draw)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from . import _core
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
     """One storage format.
 
@@ -83,6 +83,9 @@ FLOAT64 = FLOATS[0]
 BY_NAME = {dtype.name: dtype for dtype in FLOATS + INTEGERS}
 BY_TAG = {dtype.tag: dtype for dtype in FLOATS + INTEGERS}
 
+_SEEN: dict[np.dtype[Any], DType] = {}
+"""The few numpy dtypes met so far: asking one for its name costs more than a small fill."""
+
 _FLOAT_NAMES = ", ".join(dtype.name for dtype in FLOATS)
 
 
@@ -98,6 +101,8 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
         return dtype, None
     if isinstance(dtype, str) and dtype in BY_NAME and BY_NAME[dtype].is_float:
         return BY_NAME[dtype], None
+    if isinstance(dtype, np.dtype) and dtype in _SEEN:
+        return _SEEN[dtype], dtype
     try:
         resolved = np.dtype(dtype)
     except TypeError:
@@ -105,4 +110,5 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     found = BY_NAME.get(resolved.name)
     if found is None or not found.is_float:
         raise TypeError(f"dtype must be one of {_FLOAT_NAMES}, got {resolved.name}")
+    _SEEN[resolved] = found
     return found, resolved

@@ -6,7 +6,9 @@ which dtype; it knows raw states, and no generator object.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import lru_cache
 from types import EllipsisType
 from typing import Any, SupportsIndex
 
@@ -14,10 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .distributions import Content, Positions
+from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
+from .distributions import Constant, Content, Positions
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
-from .integers import U64_LIMIT, as_index, size_of
+from .threads import run
+
+STORES_VARIABLE = "FASTINIT_STORES"
+_STORES = {
+    "auto": _core.STORES_AUTO,
+    "ordinary": _core.STORES_ORDINARY,
+    "streaming": _core.STORES_STREAMING,
+}
+
+_CHOICE_BYTES = 1 << 20
 
 Array = np.ndarray[Any, Any]
 IndexEntry = SupportsIndex | slice | EllipsisType
@@ -43,13 +55,9 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
     IndexError
         For too many entries, or an integer out of bounds.
     """
-    steps: list[int] = []
-    stride = 1
-    for length in reversed(shape):
-        steps.insert(0, stride)
-        stride *= length
+    whole = _whole(shape)
     if index is None:
-        return Part(shape, 0, tuple(step % U64_LIMIT for step in steps))
+        return whole
     entries = list(index) if isinstance(index, tuple) else [index]
     gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
     if len(gaps) > 1:
@@ -60,7 +68,7 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
     gap = gaps[0] if gaps else len(entries)
     entries[gap : gap + len(gaps)] = [slice(None)] * missing
     part_shape, first, draws = [], 0, []
-    for axis, (entry, length, step) in enumerate(zip(entries, shape, steps, strict=True)):
+    for axis, (entry, length, step) in enumerate(zip(entries, shape, whole.draws, strict=True)):
         if isinstance(entry, slice):
             span = range(*entry.indices(length))
             part_shape.append(_span_length(span))
@@ -76,9 +84,31 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
     return Part(tuple(part_shape), first % U64_LIMIT, tuple(draws))
 
 
+@lru_cache(maxsize=1024)
+def _whole(shape: tuple[int, ...]) -> Part:
+    draws: list[int] = []
+    step = 1
+    for length in reversed(shape):
+        draws.append(step % U64_LIMIT)
+        step *= length
+    return Part(shape, 0, tuple(reversed(draws)))
+
+
 def _span_length(span: range) -> int:
     """Return ``len(span)``, which itself refuses lengths past 2**63 - 1."""
     return max(0, (span.stop - span.start + span.step - (1 if span.step > 0 else -1)) // span.step)
+
+
+def whole_shape(shape: Shape | None, out: object, index: Index | None) -> tuple[int, ...]:
+    """Return the whole tensor's shape: the one given, or `out`'s."""
+    if shape is not None:
+        return as_shape(shape)
+    if out is None:
+        raise TypeError("shape must be given, or out= to take it from")
+    if index is not None:
+        raise TypeError("shape must be given with index=: it is the whole tensor's, and out has the part's")
+    found: tuple[int, ...] = out.shape if isinstance(out, np.ndarray) else target_of(out).shape
+    return found
 
 
 def target_of(out: object) -> Array:
@@ -91,7 +121,9 @@ def target_of(out: object) -> Array:
     ValueError
         If it is read-only, or if some of its elements share memory.
     """
-    if isinstance(out, np.ndarray):
+    if type(out) is np.ndarray:
+        array = out
+    elif isinstance(out, np.ndarray):
         array = out.view(np.ndarray)
     else:
         try:
@@ -100,9 +132,10 @@ def target_of(out: object) -> Array:
             raise TypeError(
                 f"out must be a numpy array or another writable buffer, got {type(out).__name__}"
             ) from None
-    if not array.flags.writeable:
+    flags = array.flags
+    if not flags.writeable:
         raise ValueError("out is read-only; pass a writable array (a copy, or a memmap opened with mode 'r+')")
-    if overlaps_itself(array):
+    if not flags.forc and overlaps_itself(array):
         raise ValueError(
             f"out has elements that share memory (shape {array.shape}, strides {array.strides}); "
             "pass an array whose elements are distinct, not a broadcast view"
@@ -112,7 +145,7 @@ def target_of(out: object) -> Array:
 
 def overlaps_itself(array: Array) -> bool:
     """Say whether two elements of `array` share a byte."""
-    if array.flags.c_contiguous or array.flags.f_contiguous or array.size <= 1:
+    if array.size <= 1:
         return False
     axes = sorted(
         (abs(step), length) for step, length in zip(array.strides, array.shape, strict=True) if length > 1
@@ -174,6 +207,9 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
     return spec
 
 
+_prepare_cached = lru_cache(maxsize=1024)(prepare)
+
+
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return a new C-ordered array, or raise `AllocationFailed`."""
     try:
@@ -190,6 +226,7 @@ def fill(
     dtype: DType | npt.DTypeLike | None = None,
     out: object = None,
     index: Index | None = None,
+    threads: int | None = None,
 ) -> Array:
     """Fill (a part of) a tensor of `shape` from the stream at `state`; every check comes before any write.
 
@@ -201,7 +238,7 @@ def fill(
         What to fill it with.
     state : int
         Raw stream state in [0, 2**64): the tensor's draw i is ``mix64(state + (i + 1) * gamma)``.
-    dtype, out, index
+    dtype, out, index, threads
         As in `fastinit.xavier_uniform`.
 
     Returns
@@ -214,21 +251,35 @@ def fill(
     chosen, exact = choose_dtype(dtype, target)
     if target is not None and target.shape != part.shape:
         raise ValueError(f"out has shape {target.shape}, but {_asked(shape, index)} has shape {part.shape}")
-    spec = prepare(content, chosen)
+    # -0.0 and 0.0 are one key to a cache, but two constants
+    spec = prepare(content, chosen) if isinstance(content, Constant) else _prepare_cached(content, chosen)
     result: Any = out
     if target is None:
         result = target = allocate(part.shape, exact or chosen.numpy)
-    write(target, chosen, content, spec, state, part)
+    if spec is None:
+        _write_integers(target, content, part)
+    else:
+        run(_job(spec, target, chosen, state, part), threads)
     return result  # type: ignore[no-any-return]
 
 
-def write(target: Array, dtype: DType, content: Content, spec: _core.Spec | None, state: int, part: Part) -> None:
-    """Write checked `content` into checked memory."""
-    if spec is not None:
-        swapped = not target.dtype.isnative
-        bits = target if target.dtype.isbuiltin == 1 else target.view(dtype.bits)
-        _core.fill(spec, bits, swapped, state, part.first, part.draws)
-    elif isinstance(content, Positions):
+def _job(spec: _core.Spec, target: Array, dtype: DType, state: int, part: Part) -> _core.Job:
+    bits = target if target.dtype.isbuiltin == 1 else target.view(dtype.bits)
+    return _core.Job(spec, bits, not target.dtype.isnative, state, part.first, part.draws, _stores(target))
+
+
+def _stores(target: Array) -> int:
+    """Return how to store: small targets have no choice, and are not slowed by asking for it."""
+    if target.nbytes < _CHOICE_BYTES:
+        return _core.STORES_AUTO
+    wanted = os.environ.get(STORES_VARIABLE, "auto")
+    if wanted not in _STORES:
+        raise ValueError(f"{STORES_VARIABLE} must be one of {', '.join(_STORES)}, got {wanted!r}")
+    return _STORES[wanted]
+
+
+def _write_integers(target: Array, content: Content, part: Part) -> None:
+    if isinstance(content, Positions):
         linear = np.uint64(part.first)
         for length, draws in zip(part.shape, part.draws, strict=True):
             linear = np.add.outer(linear, np.arange(length, dtype=np.uint64) * np.uint64(draws))

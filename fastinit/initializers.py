@@ -6,6 +6,7 @@ The formula stands once, in `VarianceScaling`; the famous names are specialisati
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from . import _core, distributions
 from .distributions import CenteredUniform, Content, Positions
@@ -37,13 +38,18 @@ class VarianceScaling:
 
         An empty tensor has nothing to scale and gets a constant. `gain` multiplies the finished limit.
         """
-        fan_in, fan_out = fans(shape, layout)
-        if 0 in shape:
-            return distributions.Constant(0.0)
-        check_fans(fan_in, fan_out)
-        check_size(shape, fan_in, fan_out)
-        _, _, limit = _core.scale(self.scale, float(fan_in + fan_out), _core.FAN_SUM, gain)
-        return CenteredUniform(limit)
+        return _scaled(self.scale, shape, layout, gain)
+
+
+@lru_cache(maxsize=1024)
+def _scaled(scale: float, shape: tuple[int, ...], layout: str, gain: float) -> Content:
+    fan_in, fan_out = fans(shape, layout)
+    if 0 in shape:
+        return distributions.Constant(0.0)
+    check_fans(fan_in, fan_out)
+    check_size(shape, fan_in, fan_out)
+    _, _, limit = _core.scale(scale, float(fan_in + fan_out), _core.FAN_SUM, gain)
+    return CenteredUniform(limit)
 
 
 @dataclass(frozen=True, slots=True)

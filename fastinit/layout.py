@@ -14,9 +14,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .arguments import U64_LIMIT, size_of
 from .dtypes import BY_TAG, DType
 from .errors import CheckpointError, PlanError
-from .integers import U64_LIMIT, size_of
 from .names import check_tensor_name
 
 HEADER_LIMIT = 100_000_000

@@ -9,6 +9,11 @@ from . import _core
 VARIABLE = "FASTINIT_LEVEL"
 
 
+def level() -> str:
+    """Return the name of the kernels in use: avx512, avx2, neon or portable."""
+    return _core.level()
+
+
 def choose() -> None:
     """Select the level, once, when fastinit is imported.
 

@@ -6,12 +6,12 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
+from .arguments import as_u64
 from .arrays import draw_from
 from .autodiff import Tensor, TensorValue
 from .errors import InitializationError, TensorAutodiffError, TensorError
 from .fill import fill
 from .initializers import XAVIER_UNIFORM
-from .integers import as_u64
 from .names import refuse_duplicates, validate_name
 from .scale import check_fans, check_size
 

@@ -16,11 +16,11 @@ from typing import Any, Self, SupportsIndex
 import numpy.typing as npt
 
 from . import _core, distributions
+from .arguments import as_u64, size_of
 from .distributions import Content
 from .dtypes import BY_NAME, DType, as_dtype
 from .errors import InitializationError, PlanError
 from .fill import Array, Index, fill, prepare
-from .integers import as_u64, size_of
 from .layout import TensorLayout, as_layout, read_layout
 from .names import check_tensor_name, refuse_duplicates
 from .presets import policy as rules_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import _core
+from .arguments import U64_LIMIT, as_u64, size_of
 from .errors import FanSumOverflow, ShapeProductOverflow, ZeroFanIn, ZeroFanOut
-from .integers import U64_LIMIT, as_u64, size_of
 
 SPATIAL = "dhwlt"
 STACKED = "e"

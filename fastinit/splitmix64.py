@@ -5,17 +5,22 @@ The fills need raw states only; this module imports `numpy.random` and is theref
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numpy.random.bit_generator import ISeedSequence
 
 from . import _core
+from .arguments import U64_LIMIT, Shape, as_index, as_number, as_u64, shown, size_of
+from .distributions import Content, Uniform
 from .errors import StreamOverlap
-from .integers import U64_LIMIT, as_index, as_u64, shown
+from .fill import Array, fill, whole_shape
 from .names import check_tensor_name
+
+T = TypeVar("T")
 
 GAMMA = 0x9E3779B97F4A7C15
 GAMMA_INVERSE = 0xF1DE83E19937733D  # GAMMA is odd, so it has an inverse modulo 2**64
@@ -138,6 +143,61 @@ class SplitMix64(np.random.BitGenerator):
         draws = as_index(k, "k") * JUMP % U64_LIMIT
         with self.lock:
             return type(self)(_core.advance(self._cursor.state, draws))
+
+    def transact(self, draws: int, draw: Callable[[int], T]) -> T:
+        """Call `draw` with the raw state, and move `draws` draws on once it has returned.
+
+        If it raises, the generator stays as it was. Other threads wait: none is given the same draws.
+        """
+        with self.lock:
+            result = draw(self._cursor.state)
+            self._cursor.advance(draws)
+            return result
+
+    def random(
+        self, size: Shape | None = None, dtype: npt.DTypeLike | None = None, out: object = None
+    ) -> float | Array:
+        """Draw numbers uniformly on [0, 1), as `numpy.random.Generator.random` is called.
+
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            Shape of the result; None takes `out`'s, or draws one float.
+        dtype : dtype, optional
+            As in `fastinit.random`.
+        out : array or writable buffer, optional
+            Memory to fill.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The numbers `fastinit.random` gives.
+        """
+        return self._draw(Uniform(0.0, 1.0), size, dtype, out)
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape | None = None) -> float | Array:
+        """Draw float64 numbers uniformly on [low, high), as `numpy.random.Generator.uniform` is called.
+
+        Parameters
+        ----------
+        low, high : float
+            Finite, ``low < high``.
+        size : int or tuple of int, optional
+            Shape of the result; None draws one float.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The numbers `fastinit.uniform` gives.
+        """
+        return self._draw(Uniform(as_number(low, "low"), as_number(high, "high")), size, None, None)
+
+    def _draw(
+        self, content: Content, size: Shape | None, dtype: npt.DTypeLike | None, out: object
+    ) -> float | Array:
+        shape = () if size is None and out is None else whole_shape(size, out, None)
+        result = self.transact(size_of(shape), lambda state: fill(shape, content, state, dtype=dtype, out=out))
+        return float(result) if size is None and out is None else result
 
     def spawn(self, n_children: int) -> NoReturn:
         """Refuse: children would be shifted copies of one stream. Use `stream_for`."""

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import Shape, as_shape, size_of
 from ..errors import TensorError
-from ..integers import Shape, as_shape, size_of
 
 
 class Tensor:

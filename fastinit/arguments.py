@@ -1,7 +1,7 @@
-"""Integers from users, before any of them reaches C.
+"""Numbers from users, before any of them reaches C.
 
-Everything goes through `operator.index`, so 1.9 is never seed 1; bools are refused because ``True`` is
-never meant as a size or a seed; negative and too large values are ``ValueError``, never ``OverflowError``.
+Integers go through `operator.index`, so 1.9 is never seed 1; bools are refused because ``True`` is never meant
+as a size or a seed; negative and too large values are ``ValueError``, never ``OverflowError``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from typing import SupportsIndex
+from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def as_u64(value: object, what: str) -> int:
     ValueError
         If it is negative or larger than 2**64 - 1.
     """
-    number = as_index(value, what)
+    number = value if type(value) is int else as_index(value, what)
     if not 0 <= number < U64_LIMIT:
         raise ValueError(f"{what} must be between 0 and 2**64 - 1, got {shown(number)}")
     return number
@@ -55,6 +55,23 @@ def as_shape(shape: Shape) -> tuple[int, ...]:
 def size_of(shape: tuple[int, ...]) -> int:
     """Count the elements of `shape`, exactly."""
     return math.prod(shape)
+
+
+def as_number(value: SupportsFloat, what: str) -> float:
+    """Return `value` as a float, refusing bools, text and what is no real number."""
+    if type(value) is float:
+        return value
+    if isinstance(value, (bool, np.bool_, str, bytes)) or not isinstance(value, SupportsFloat):
+        raise TypeError(f"{what} must be a number, got {value!r} ({type(value).__name__})")
+    return float(value)
+
+
+def as_spread(value: SupportsFloat, what: str) -> float:
+    """Return `value` as a float that a spread can be multiplied by: finite and >= 0 (-0.0 counts as 0)."""
+    number = as_number(value, what)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{what} must be finite and >= 0, got {number}")
+    return abs(number)
 
 
 def shown(number: int) -> str:

@@ -1,0 +1,143 @@
+/* 8 lanes: AVX-512 F, DQ, VL, BW and CD (every AVX-512 server core has the five). */
+#include "kernels.h"
+
+#ifdef FI_X86
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "convert.h"
+#include "splitmix64.h"
+
+FI_TARGET_BEGIN("avx512f,avx512dq,avx512vl,avx512bw,avx512cd")
+
+#define LEVEL avx512
+enum { LANES = 8, LINE_BYTES = 64 };
+typedef __m512i draws_t;
+typedef __m512d weights_t;
+typedef __m512i line_t;
+
+/* ---- draws ---- */
+
+static inline draws_t all_lanes(uint64_t x) { return _mm512_set1_epi64((long long)x); }
+static inline draws_t add_draws(draws_t a, draws_t b) { return _mm512_add_epi64(a, b); }
+static inline draws_t every_lane(uint64_t x, uint64_t step) {
+    draws_t lane = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    return add_draws(all_lanes(x), _mm512_mullo_epi64(lane, all_lanes(step)));
+}
+
+static inline draws_t mix64_lanes(draws_t z) {
+    z = _mm512_mullo_epi64(_mm512_xor_si512(z, _mm512_srli_epi64(z, 30)), all_lanes(FI_MIX_1));
+    z = _mm512_mullo_epi64(_mm512_xor_si512(z, _mm512_srli_epi64(z, 27)), all_lanes(FI_MIX_2));
+    return _mm512_xor_si512(z, _mm512_srli_epi64(z, 31));
+}
+
+/* ---- bases ---- */
+
+static inline weights_t unit_closed_open_lanes(draws_t draw) {
+    return _mm512_mul_pd(_mm512_cvtepi64_pd(_mm512_srli_epi64(draw, 11)), _mm512_set1_pd(0x1p-53));
+}
+
+/* Flipping the top bit and shifting with the sign subtracts 2^52 from the top 53 bits. */
+static inline weights_t centered_step_lanes(draws_t draw) {
+    return _mm512_cvtepi64_pd(_mm512_srai_epi64(_mm512_xor_si512(draw, all_lanes(UINT64_C(1) << 63)), 11));
+}
+
+static inline weights_t constant_lanes(draws_t draw, const fi_spec *spec) {
+    (void)draw;
+    return _mm512_set1_pd(spec->shift);
+}
+
+static inline weights_t uniform_lanes(draws_t draw, const fi_spec *spec) {
+    weights_t scaled = _mm512_mul_pd(_mm512_set1_pd(spec->scale), unit_closed_open_lanes(draw));
+    return _mm512_add_pd(_mm512_set1_pd(spec->shift), scaled);
+}
+
+static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec) {
+    return _mm512_mul_pd(_mm512_set1_pd(spec->scale), centered_step_lanes(draw));
+}
+
+/* max(lo, x) is lo > x ? lo : x, and min(hi, x) is hi < x ? hi : x: a zero keeps its sign. */
+static inline weights_t clamp_lanes(weights_t w, const fi_spec *spec) {
+    return _mm512_min_pd(_mm512_set1_pd(spec->hi), _mm512_max_pd(_mm512_set1_pd(spec->lo), w));
+}
+
+/* ---- dtypes ---- */
+
+/* float64 to float32 rounded to odd, which a second rounding to at most 22 bits cannot spoil: the
+ * dropped 29 bits are gathered in the last bit kept, and the conversion is then exact. (FI_NARROW_SAFE:
+ * no weight is a float32 subnormal.) */
+static inline __m256 odd_float32(weights_t w) {
+    const draws_t dropped = all_lanes((UINT64_C(1) << 29) - 1);
+    draws_t bits = _mm512_castpd_si512(w);
+    draws_t sticky = _mm512_add_epi64(_mm512_and_si512(bits, dropped), dropped);
+    bits = _mm512_ternarylogic_epi64(bits, sticky, dropped, 0x54); /* (bits | sticky) & ~dropped */
+    return _mm512_cvtpd_ps(_mm512_castsi512_pd(bits));
+}
+
+static inline __m512 odd_float32_pair(weights_t a, weights_t b) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(odd_float32(a)), odd_float32(b), 1);
+}
+
+static inline line_t pack_float64(const weights_t w[1]) { return _mm512_castpd_si512(w[0]); }
+
+static inline line_t pack_float32(const weights_t w[2]) {
+    return _mm512_castps_si512(
+        _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(w[0])), _mm512_cvtpd_ps(w[1]), 1));
+}
+
+static inline line_t pack_float16(const weights_t w[4]) {
+    __m256i a = _mm512_cvtps_ph(odd_float32_pair(w[0], w[1]), _MM_FROUND_TO_NEAREST_INT);
+    __m256i b = _mm512_cvtps_ph(odd_float32_pair(w[2], w[3]), _MM_FROUND_TO_NEAREST_INT);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
+
+/* The upper half of a float32, rounded to nearest even by its lower half. */
+static inline __m512i upper_half(__m512 odd) {
+    __m512i bits = _mm512_castps_si512(odd);
+    __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), last);
+}
+
+static inline line_t pack_bfloat16(const weights_t w[4]) {
+    __m256i a = _mm512_cvtepi32_epi16(_mm512_srli_epi32(upper_half(odd_float32_pair(w[0], w[1])), 16));
+    __m256i b = _mm512_cvtepi32_epi16(_mm512_srli_epi32(upper_half(odd_float32_pair(w[2], w[3])), 16));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
+
+/* Adding a power of two whose last bit has the weight of the format's last bit at |x| (or at the
+ * smallest normal) rounds |x| there; what the addition left in the significand counts its units. */
+static inline __m128i to_float8(__m512 odd, int mantissa, int bias) {
+    const __m512i lowest = _mm512_set1_epi32((128 - bias) << 23);
+    __m512i bits = _mm512_castps_si512(odd);
+    __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7FFFFFFF));
+    __m512i exponent = _mm512_and_si512(bits, _mm512_set1_epi32(0x7F800000));
+    exponent = _mm512_max_epi32(exponent, lowest);
+    __m512i magic = _mm512_add_epi32(exponent, _mm512_set1_epi32((23 - mantissa) << 23));
+    __m512 sum = _mm512_add_ps(_mm512_castsi512_ps(magnitude), _mm512_castsi512_ps(magic));
+    __m512i units = _mm512_sub_epi32(_mm512_castps_si512(sum), magic);
+    __m512i binades = _mm512_srli_epi32(_mm512_sub_epi32(exponent, lowest), 23 - mantissa);
+    __m512i sign = _mm512_and_si512(_mm512_srli_epi32(bits, 24), _mm512_set1_epi32(0x80));
+    return _mm512_cvtepi32_epi8(_mm512_or_si512(_mm512_add_epi32(units, binades), sign));
+}
+
+static inline line_t pack_float8(const weights_t w[8], int mantissa, int bias) {
+    line_t line = _mm512_castsi128_si512(to_float8(odd_float32_pair(w[0], w[1]), mantissa, bias));
+    line = _mm512_inserti32x4(line, to_float8(odd_float32_pair(w[2], w[3]), mantissa, bias), 1);
+    line = _mm512_inserti32x4(line, to_float8(odd_float32_pair(w[4], w[5]), mantissa, bias), 2);
+    return _mm512_inserti32x4(line, to_float8(odd_float32_pair(w[6], w[7]), mantissa, bias), 3);
+}
+
+static inline line_t pack_float8_e4m3fn(const weights_t w[8]) { return pack_float8(w, 3, 7); }
+static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8(w, 2, 15); }
+
+static inline void store_line(void *out, line_t line) { _mm512_storeu_si512(out, line); }
+static inline void stream_line(void *out, line_t line) { _mm512_stream_si512(out, line); }
+
+#include "lines.h"
+
+FI_TARGET_END
+
+const fi_level fi_level_avx512 = {.name = "avx512", .fill = LEVEL_TABLE};
+
+#endif

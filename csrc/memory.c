@@ -1,0 +1,57 @@
+/* What the operating system knows of a target's memory: whether pages back it, and of what size.
+ *
+ * Two facts decide how a large target is written (bench/README.md has the figures). Resident memory is
+ * written fastest by streaming stores, which fetch no line before overwriting it. A page that does not
+ * exist yet is zeroed by the kernel on first touch, and its lines are then in the cache: there ordinary
+ * stores are no slower, and what counts is to take few faults, that is huge pages.
+ */
+#if defined(__linux__)
+#define _DEFAULT_SOURCE
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+#include "convert.h"
+#include "kernels.h"
+
+/* Below this a target fits the nearer caches, and who wrote it will read it from there. */
+#define STREAM_BYTES ((int64_t)4 << 20)
+#define HUGE_PAGE ((uintptr_t)2 << 20)
+
+#if defined(__linux__)
+
+/* Ask about a few pages spread over the range; fresh memory is fresh all over. */
+static bool is_resident(uintptr_t begin, uintptr_t end) {
+    enum { SAMPLES = 16 };
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    int backed = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        uintptr_t at = (begin + (end - begin) / SAMPLES * (uintptr_t)i) & ~(page - 1);
+        unsigned char state = 1;
+        if (mincore((void *)at, 1, &state) == 0) backed += state & 1;
+    }
+    return backed > SAMPLES / 2;
+}
+
+static void advise_huge_pages(uintptr_t begin, uintptr_t end) {
+    begin = (begin + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+    end &= ~(HUGE_PAGE - 1);
+    if (begin < end) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE); /* a hint: may be refused */
+}
+
+#else
+
+static bool is_resident(uintptr_t begin, uintptr_t end) { return begin < end; }
+static void advise_huge_pages(uintptr_t begin, uintptr_t end) { (void)begin, (void)end; }
+
+#endif
+
+void fi_region_prepare(fi_region *r, fi_dtype dtype, fi_stores stores) {
+    int64_t extent = formats[dtype].bits / 8;
+    for (int i = 0; i < r->ndim; i++) extent += r->stride[i] * (r->length[i] - 1);
+    uintptr_t begin = (uintptr_t)r->data, end = begin + (uintptr_t)extent;
+    bool large = extent >= STREAM_BYTES;
+    bool resident = large && is_resident(begin, end);
+    if (large && !resident) advise_huge_pages(begin, end);
+    r->stream = stores == FI_STORES_STREAMING || (stores == FI_STORES_AUTO && resident);
+}

@@ -1,0 +1,134 @@
+"""Run a fill on several threads: one lazily made pool, shared by everyone who fills.
+
+The kernels hold no GIL, so the threads are Python's; a pool of OpenMP would clash with torch's and jax's. A
+fill is cut into chunks that threads take in turn; which thread writes a chunk changes no bit. The calling
+thread waits meanwhile, so however many user threads fill at once, no more threads compute than the pool has.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
+from pathlib import Path
+
+from . import _core
+from .arguments import as_index
+
+VARIABLE = "FASTINIT_NUM_THREADS"
+CHUNK = 1 << 20
+"""Elements between two looks at Ctrl-C: a fraction of a millisecond to 20 ms, by level and dtype."""
+
+_SERIAL = 1 << 19
+_MOST = 1024
+
+
+class _Pool:
+    """The shared executor, made on first use and enlarged for whoever asks for more threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._size = 0
+
+    def submit(self, count: int, work: Callable[[], None]) -> list[Future[None]]:
+        """Start `work` on `count` threads."""
+        with self._lock:
+            if self._executor is None or self._size < count:
+                if self._executor is not None:
+                    self._executor.shutdown(wait=False)
+                self._size = max(count, default_threads())
+                self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="fastinit")
+            return [self._executor.submit(work) for _ in range(count)]
+
+
+_pool = _Pool()
+if hasattr(os, "register_at_fork"):
+    # The child has none of the threads, and maybe a lock that nobody will release.
+    os.register_at_fork(after_in_child=lambda: _Pool.__init__(_pool))
+
+
+def default_threads() -> int:
+    """Return the number of threads a large fill uses: FASTINIT_NUM_THREADS, else the CPUs this process may use.
+
+    The CPUs are those of the affinity mask, and no more than the cgroup's quota pays for.
+
+    Raises
+    ------
+    ValueError
+        If FASTINIT_NUM_THREADS is not a positive integer.
+    """
+    wanted = os.environ.get(VARIABLE)
+    if wanted:
+        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= _MOST):
+            raise ValueError(f"{VARIABLE} must be an integer between 1 and {_MOST}, got {wanted!r}")
+        return int(wanted)
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cpus, _quota(), _MOST))
+
+
+def as_threads(threads: object) -> int | None:
+    """Check `threads=`: None, or an integer from 1 to 1024."""
+    if threads is None:
+        return None
+    number = as_index(threads, "threads")
+    if not 1 <= number <= _MOST:
+        raise ValueError(f"threads must be between 1 and {_MOST}, got {number}")
+    return number
+
+
+@cache
+def _quota() -> int:
+    """CPUs that the cgroup's quota allows, rounded up."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        if (root / "cpu.max").exists():
+            quota, period = (root / "cpu.max").read_text().split()
+        else:
+            quota = (root / "cpu/cpu.cfs_quota_us").read_text()
+            period = (root / "cpu/cpu.cfs_period_us").read_text()
+        return -(-int(quota) // int(period)) if int(quota) > 0 else _MOST
+    except (OSError, ValueError):  # no cgroup, or the quota is "max"
+        return _MOST
+
+
+def run(job: _core.Job, threads: int | None) -> None:
+    """Run `job` to its end on `threads` threads (None: `default_threads` where it is large enough).
+
+    An exception in the calling thread, Ctrl-C above all, stops the other threads after their current chunk.
+    """
+    size = job.size
+    if size <= _SERIAL:
+        job.run(0, size)
+        return
+    if threads == 1:
+        for begin in range(0, size, CHUNK):
+            job.run(begin, min(begin + CHUNK, size))
+        return
+    count = min(default_threads() if threads is None else threads, -(-size // CHUNK))
+    if count == 1:
+        run(job, 1)
+        return
+    chunks = iter(range(0, size, CHUNK))
+    turn = threading.Lock()
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            with turn:
+                begin = next(chunks, None)
+            if begin is None:
+                return
+            job.run(begin, min(begin + CHUNK, size))
+
+    workers = _pool.submit(count, work)
+    try:
+        wait(workers)
+    except BaseException:
+        stop.set()
+        wait(workers)
+        raise
+    for worker in workers:
+        worker.result()
