@@ -31,7 +31,10 @@ core = Extension(
     depends=sorted(str(path) for path in Path("csrc").glob("*.h")),
     include_dirs=["csrc"],
     extra_compile_args=compile_args,
-    define_macros=[] if FREE_THREADED else [("Py_LIMITED_API", LIMITED_API)],
+    define_macros=[
+        ("FI_FLAGS", f'"{" ".join(compile_args)}"'),
+        *([] if FREE_THREADED else [("Py_LIMITED_API", LIMITED_API)]),
+    ],
     py_limited_api=not FREE_THREADED,
 )
 

@@ -90,6 +90,12 @@ typedef struct {
  * n is fan itself, fan / 2 for a sum of two fans, sqrt(fan) for their product. */
 void fi_scale(fi_scale_result *result, double scale, double fan, fi_fan kind, double gain);
 
+/* The compiler and the flags this was built with. */
+const char *fi_build_compiler(void);
+const char *fi_build_flags(void);
+
+/* Whether the level in use equals the portable one, and that one known values, on a few runs. */
+bool fi_level_self_test(void);
 const char *fi_level_name(void);
 int fi_level_count(void);
 const char *fi_level_at(int i);

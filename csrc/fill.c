@@ -60,7 +60,8 @@ static __attribute__((noinline)) fi_status prepare(fi_spec *spec, const double *
         spec->shift = p[0];
         if (!(p[0] < p[1] && spec->scale <= DBL_MAX)) return FI_NOT_AN_INTERVAL;
         /* The smallest nonzero |w| is at least the smaller last bit of the two terms. */
-        smallest = p[0] == 0 ? spec->scale * 0x1p-53 : fmin(spec->scale * 0x1p-106, fabs(p[0]) * 0x1p-53);
+        smallest = p[0] == 0 ? spec->scale * 0x1p-53 : spec->scale * 0x1p-106;
+        if (p[0] != 0 && fabs(p[0]) * 0x1p-53 < smallest) smallest = fabs(p[0]) * 0x1p-53;
         spec->plain = spec->dtype == FI_BFLOAT16 && smallest < FLT_MIN;
         return bound(spec, p[0], p[1], p[0], p[0] + spec->scale * (1 - 0x1p-53));
     default: /* FI_CENTERED_UNIFORM */
@@ -133,45 +134,80 @@ int64_t fi_region_size(const fi_region *r) {
 
 /* ---- runs ----------------------------------------------------------------------------------------- */
 
-static void store(char *out, const char *weights, int64_t count, int64_t stride, size_t size, bool swapped) {
-    for (int64_t j = 0; j < count; j++, out += stride, weights += size) {
-        if (!swapped) {
-            memcpy(out, weights, size);
-        } else {
-            for (size_t b = 0; b < size; b++) out[b] = weights[size - 1 - b];
-        }
+typedef struct {
+    fi_kernel kernel;
+    const fi_spec *spec;
+    int64_t itemsize;
+    bool swapped, stream;
+} filler;
+
+/* Move weights from a buffer to where they belong, through one constant-size copy a dtype. */
+static void scatter(char *out, const char *weights, int64_t count, int64_t stride, const filler *f) {
+#define SCATTER(type, swap)                                                                              \
+    for (int64_t j = 0; j < count; j++, out += stride, weights += sizeof(type)) {                        \
+        type w;                                                                                          \
+        memcpy(&w, weights, sizeof w);                                                                   \
+        if (f->swapped) w = swap(w);                                                                     \
+        memcpy(out, &w, sizeof w);                                                                       \
     }
+    switch (f->itemsize) {
+    case 8: SCATTER(uint64_t, __builtin_bswap64) break;
+    case 4: SCATTER(uint32_t, __builtin_bswap32) break;
+    case 2: SCATTER(uint16_t, __builtin_bswap16) break;
+    default: SCATTER(uint8_t, (uint8_t)) break;
+    }
+#undef SCATTER
 }
 
-/* One run along the innermost axis. Kernels write contiguous, aligned, native memory; anything else
- * goes through a buffer that stays in the first cache. */
-static void fill_run(char *out, int64_t count, int64_t stride, bool swapped, uint64_t x, uint64_t step,
-                     const fi_spec *spec, bool stream) {
-    const fi_level *level = spec->plain ? &fi_level_portable : fi_level_current();
-    fi_kernel kernel = level->fill[spec->base][spec->dtype];
-    size_t size = (size_t)formats[spec->dtype].bits / 8;
-    if (!swapped && (stride == (int64_t)size || count == 1) && (uintptr_t)out % size == 0) {
-        kernel(out, (size_t)count, x, step, spec, stream);
+enum { TILE = 512 }; /* elements; with what is scattered from it, it stays in the first cache */
+
+/* One run along an axis. Kernels write contiguous, aligned, native memory; anything else goes through a
+ * buffer. */
+static void fill_run(char *out, int64_t count, int64_t stride, uint64_t x, uint64_t step, const filler *f) {
+    bool contiguous = stride == f->itemsize || count == 1;
+    if (contiguous && !f->swapped && (int64_t)((uintptr_t)out % (uintptr_t)f->itemsize) == 0) {
+        f->kernel(out, (size_t)count, x, step, f->spec, f->stream);
         return;
     }
-    enum { TILE = 512 };
     union {
         double aligned;
         char bytes[TILE * sizeof(double)];
     } tile;
     for (int64_t done = 0; done < count; done += TILE) {
         int64_t n = count - done < TILE ? count - done : TILE;
-        kernel(tile.bytes, (size_t)n, x + (uint64_t)done * step, step, spec, false);
-        store(out + done * stride, tile.bytes, n, stride, size, swapped);
+        f->kernel(tile.bytes, (size_t)n, x + (uint64_t)done * step, step, f->spec, false);
+        scatter(out + done * stride, tile.bytes, n, stride, f);
+    }
+}
+
+/* Short rows (an F-ordered matrix of two rows, a slice of three columns) would be all kernel calls and
+ * no run: take them across, a block of rows at a time, one run for each place in the row. */
+enum { SHORT_ROW = 32 };
+
+static void fill_short_rows(char *out, int64_t rows, int64_t row_stride, uint64_t row_step, int64_t length,
+                            int64_t stride, uint64_t step, uint64_t x, const filler *f) {
+    for (int64_t done = 0; done < rows; done += TILE) {
+        int64_t n = rows - done < TILE ? rows - done : TILE;
+        char *block = out + done * row_stride;
+        uint64_t block_x = x + (uint64_t)done * row_step;
+        for (int64_t j = 0; j < length; j++)
+            fill_run(block + j * stride, n, row_stride, block_x + (uint64_t)j * step, row_step, f);
     }
 }
 
 void fi_fill(const fi_region *r, const fi_spec *spec, uint64_t state, int64_t begin, int64_t end) {
-    int64_t at[FI_MAX_DIMS], rest = begin;
-    int inner = r->ndim - 1;
+    const fi_level *level = spec->plain ? &fi_level_portable : fi_level_current();
+    const filler f = {level->fill[spec->base][spec->dtype], spec, formats[spec->dtype].bits / 8, r->swapped,
+                      r->stream};
+    /* a region of no axes is one of one element */
+    const int inner = r->ndim > 0 ? r->ndim - 1 : 0;
+    const int64_t length = r->ndim > 0 ? r->length[inner] : 1;
+    const int64_t stride = r->ndim > 0 ? r->stride[inner] : f.itemsize;
+    const uint64_t draws = r->ndim > 0 ? r->draws[inner] : 0;
+    int64_t at[FI_MAX_DIMS] = {0}, rest = begin;
     char *out = r->data;
     uint64_t draw = r->first;
-    for (int i = inner; i >= 0; i--) {
+    for (int i = r->ndim - 1; i >= 0; i--) {
         at[i] = rest % r->length[i];
         rest /= r->length[i];
         out += at[i] * r->stride[i];
@@ -179,18 +215,28 @@ void fi_fill(const fi_region *r, const fi_spec *spec, uint64_t state, int64_t be
     }
     fp_state host = fp_enter();
     while (begin < end) {
-        int64_t run = inner < 0 ? 1 : r->length[inner] - at[inner];
-        if (run > end - begin) run = end - begin;
-        int64_t stride = inner < 0 ? 0 : r->stride[inner];
-        uint64_t step = inner < 0 ? 0 : r->draws[inner] * FI_GAMMA;
-        fill_run(out, run, stride, r->swapped, state + (draw + 1) * FI_GAMMA, step, spec, r->stream);
-        begin += run;
-        if (inner < 0) break;
+        uint64_t x = state + (draw + 1) * FI_GAMMA;
+        int64_t rows = inner > 0 && at[inner] == 0 && length < SHORT_ROW ? (end - begin) / length : 0;
+        int axis; /* the one that has moved on */
+        int64_t moved;
+        if (rows > 1) {
+            axis = inner - 1;
+            moved = r->length[axis] - at[axis] < rows ? r->length[axis] - at[axis] : rows;
+            fill_short_rows(out, moved, r->stride[axis], r->draws[axis] * FI_GAMMA, length, stride,
+                            draws * FI_GAMMA, x, &f);
+            begin += moved * length;
+        } else {
+            axis = inner;
+            moved = length - at[axis] < end - begin ? length - at[axis] : end - begin;
+            fill_run(out, moved, stride, x, draws * FI_GAMMA, &f);
+            begin += moved;
+        }
+        if (r->ndim == 0) break;
         /* carry like an odometer */
-        at[inner] += run;
-        out += run * stride;
-        draw += (uint64_t)run * r->draws[inner];
-        for (int i = inner; i > 0 && at[i] == r->length[i]; i--) {
+        at[axis] += moved;
+        out += moved * r->stride[axis];
+        draw += (uint64_t)moved * r->draws[axis];
+        for (int i = axis; i > 0 && at[i] == r->length[i]; i--) {
             out += r->stride[i - 1] - r->length[i] * r->stride[i];
             draw += r->draws[i - 1] - (uint64_t)r->length[i] * r->draws[i];
             at[i] = 0;

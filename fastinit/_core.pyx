@@ -41,6 +41,9 @@ cdef extern from "fastinit.h" nogil:
     void fi_region_prepare(fi_region *, fi_dtype, fi_stores)
     void fi_fill(const fi_region *, const fi_spec *, uint64_t state, int64_t begin, int64_t end)
     void fi_scale(fi_scale_result *, double scale, double fan, fi_fan kind, double gain)
+    const char *fi_build_compiler()
+    const char *fi_build_flags()
+    bint fi_level_self_test()
     const char *fi_level_name()
     int fi_level_count()
     const char *fi_level_at(int)
@@ -164,6 +167,16 @@ def level():
 def levels():
     """{name: supported here} of every level built in, best first."""
     return {fi_level_at(i).decode(): bool(fi_level_supported(i)) for i in range(fi_level_count())}
+
+
+def build():
+    """(compiler, flags) this module was built with."""
+    return fi_build_compiler().decode(), fi_build_flags().decode()
+
+
+def self_test():
+    """Whether the kernels in use give the bits they must, on a few runs."""
+    return bool(fi_level_self_test())
 
 
 def select_level(name):

@@ -83,6 +83,14 @@ def _parser() -> argparse.ArgumentParser:
 
     report = command("report", _report, "Print the learner report: one sampled projection and its checks.")
     report.add_argument("--seed", type=int, default=17, help="seed of the example (default 17)")
+
+    command("info", _info, "Print the machine, the kernels in use and how they were built.")
+
+    bench = command("bench", _bench, "Time fills beside memory itself and whatever peers are installed.")
+    bench.add_argument("--mib", type=int, default=512, help="size of the buffer in MiB (default 512)")
+    bench.add_argument("--threads", type=int, default=1, help="threads (default 1)")
+    bench.add_argument("--rounds", type=int, default=5, help="timed runs of each contestant (default 5)")
+    bench.add_argument("--dtype", choices=tuple(DTYPE_WORDS), help="one dtype (default: all)")
     return parser
 
 
@@ -248,6 +256,37 @@ def _report(options: argparse.Namespace) -> int:
     report = learner_report(options.seed)
     _print(options, {**dataclasses.asdict(report), "holds": report.holds}, report.lines())
     return GOOD if report.holds else FAILED
+
+
+def _info(options: argparse.Namespace) -> int:
+    from . import __version__  # noqa: PLC0415
+    from .bench import machine  # noqa: PLC0415
+
+    facts = {"fastinit": __version__, **machine()}
+    runs = ", ".join(name if here else f"{name} (not here)" for name, here in facts["levels"].items())
+    _print(options, facts, [f"{key}: {value}" for key, value in {**facts, "levels": runs}.items()])
+    return GOOD
+
+
+def _bench(options: argparse.Namespace) -> int:
+    import dataclasses  # noqa: PLC0415
+
+    from .bench import compare, dtype_names, machine, table  # noqa: PLC0415
+    from .dtypes import BY_NAME  # noqa: PLC0415
+
+    if options.mib < 1 or options.rounds < 1:
+        raise ValueError("--mib and --rounds must be at least 1")
+    names = (DTYPE_WORDS[options.dtype],) if options.dtype else dtype_names()
+    facts: dict[str, Any] = {"machine": machine(), "threads": options.threads, "seconds": {}}
+    for name in names:
+        nbytes = options.mib << 20
+        timings = compare(name, nbytes, options.threads, options.rounds)
+        facts["seconds"][name] = {who: dataclasses.asdict(timing) for who, timing in timings.items()}
+        if not options.json:
+            print("\n".join(table(name, nbytes // BY_NAME[name].itemsize, timings)), flush=True)
+    if options.json:
+        print(json.dumps(facts))
+    return GOOD
 
 
 def _print(options: argparse.Namespace, facts: dict[str, Any], lines: list[str]) -> None:

@@ -1,0 +1,39 @@
+"""Collects what the cases measured: a table on the terminal, and one JSON file in results/ with the machine."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from fastinit.bench import machine
+
+RESULTS = Path(__file__).parent / "results"
+_rows: list[dict[str, object]] = []
+
+
+@pytest.fixture
+def record():
+    """Append one row: a case's name and its figures."""
+
+    def append(case: str, **figures: object) -> None:
+        _rows.append({"case": case, **figures})
+
+    return append
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print every ratio beside what it must reach."""
+    for row in _rows:
+        if "ratio" in row:
+            terminalreporter.write_line(
+                f"{row['case']:<64} {row['ratio']:>7.2f} (spread {row['spread']:.0%}; at least {row['least']})"
+            )
+
+
+def pytest_sessionfinish():
+    """Write results/<date>.json."""
+    if _rows:
+        RESULTS.mkdir(exist_ok=True)
+        facts = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "rows": _rows}
+        (RESULTS / f"{time.strftime('%Y-%m-%d')}.json").write_text(json.dumps(facts, indent=1) + "\n")

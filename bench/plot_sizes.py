@@ -1,0 +1,36 @@
+"""Draw cost against size from a results file: python bench/plot_sizes.py bench/results/DATE.json docs/cost.svg"""
+
+import json
+import sys
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+STYLES = {
+    "resident, 1 thread": ("#0b6e99", "o"),
+    "resident, 2 threads": ("#d9730d", "s"),
+    "fresh, default": ("#6940a5", "^"),
+    "memset": ("#787774", "x"),
+}
+
+
+def main(results: str, picture: str) -> None:
+    """Draw one line a contestant, both axes logarithmic."""
+    rows = [row for row in json.loads(Path(results).read_text())["rows"] if "nbytes" in row]
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for name, (colour, marker) in STYLES.items():
+        points = [(row["nbytes"], row["seconds"][name]) for row in rows if name in row["seconds"]]
+        axes.loglog(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, label=name)
+    axes.set(
+        xlabel="bytes filled",
+        ylabel="seconds a call",
+        title="xavier_uniform, float64: measured cost of a whole call",
+    )
+    axes.grid(True, which="major", alpha=0.3)
+    axes.legend()
+    figure.savefig(picture)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
