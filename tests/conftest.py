@@ -1,6 +1,91 @@
 """Shared by all tests. `reference.py` beside this file is the independent judge of numbers."""
 
+import contextlib
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+U64 = 1 << 64
+GAMMA = 0x9E3779B97F4A7C15
+ROOT = Path(__file__).parent.parent
+
+# Every dtype, an odd number of bytes, scalars, empty axes, in an order that would misalign a naive writer.
+MIXED = {
+    "a.position_ids": {"dtype": "I64", "shape": [1, 5]},
+    "b.float8.weight": {"dtype": "F8_E4M3", "shape": [3, 5]},
+    "c.LayerNorm.bias": {"dtype": "F64", "shape": []},
+    "d.half.weight": {"dtype": "F16", "shape": [3, 3]},
+    "e.empty.weight": {"dtype": "F32", "shape": [0, 4]},
+    "f.double.weight": {"dtype": "F64", "shape": [4, 3]},
+    "g.float8b.weight": {"dtype": "F8_E5M2", "shape": [7, 1]},
+    "h.brain.weight": {"dtype": "BF16", "shape": [5, 3]},
+    "i.norm.weight": {"dtype": "F32", "shape": [3]},
+    "j.num_batches_tracked": {"dtype": "I32", "shape": []},
+    "k.single.weight": {"dtype": "F32", "shape": [5, 7]},
+}
+
+
+def mixed(values):
+    """The output function of SplitMix64, on an array of states (C1)."""
+    z = np.asarray(values, np.uint64)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def xavier_weights(state, shape, fan_sum):
+    """Xavier uniform float64 weights of the stream at `state`, in numpy alone (C2, C7, C13)."""
+    size = int(np.prod(shape, dtype=np.int64))
+    steps = np.arange(1, size + 1, dtype=np.uint64) * np.uint64(GAMMA)
+    unit = (mixed(np.uint64(state) + steps) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (np.sqrt(6.0 / float(fan_sum)) * (2.0 * unit - 1.0)).reshape(shape)
+
+
+def bits(array):
+    """The stored bits of an array, comparable across dtypes numpy cannot compare."""
+    return np.ascontiguousarray(array).tobytes()
+
+
+def safetensors_bytes(header, data=b"", *, length=None):
+    """A .safetensors file: `header` is an object or raw bytes, `length` what its first 8 bytes claim."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+@contextlib.contextmanager
+def unmoved(rng):
+    """Inside, a request is refused; the generator must not have noticed (C18)."""
+    before = rng.state
+    yield
+    assert rng.state == before, "a refused request moved the generator"
+
+
+def run_python(*arguments, **options):
+    """Run this Python as a child and return its CompletedProcess; `env` adds to the environment."""
+    env = {**os.environ, **options.pop("env", {})}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=env,
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        **{"cwd": ROOT, **options},
+    )
+
+
+@pytest.fixture
+def interrupted():
+    """A stand-in for any callable, as if Ctrl-C arrived inside it."""
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    return interrupt
