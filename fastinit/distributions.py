@@ -8,10 +8,12 @@ every element from its own draw; a *construction* needs the whole tensor.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from . import _core
+from .integers import U64_LIMIT
 
 
 class Distribution(Protocol):
@@ -110,4 +112,11 @@ def from_json(data: dict[str, Any]) -> Content:
     names = {field.name for field in dataclasses.fields(_KINDS[kind])}
     if set(parameters) != names or not all(type(value) in (int, float) for value in parameters.values()):
         raise ValueError(f"{kind!r} takes the numbers {sorted(names)}, got {parameters}")
-    return _KINDS[kind](**parameters)
+    if kind == Positions.kind:
+        length = parameters["length"]
+        if type(length) is not int or not 0 < length < U64_LIMIT:
+            raise ValueError(f"{kind!r} takes a length of 1 to 2**64 - 1, got {length!r}")
+        return Positions(length)
+    if not all(abs(value) <= sys.float_info.max for value in parameters.values()):  # NaN and huge ints too
+        raise ValueError(f"{kind!r} takes finite float64 numbers, got {parameters}")
+    return _KINDS[kind](**{name: float(value) for name, value in parameters.items()})

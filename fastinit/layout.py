@@ -22,6 +22,9 @@ from .names import check_tensor_name
 HEADER_LIMIT = 100_000_000
 """The largest header the safetensors format allows, in bytes."""
 
+MAX_AXES = 64
+"""The most axes a numpy array has."""
+
 METADATA = "__metadata__"
 _LENGTH_BYTES = 8
 
@@ -92,7 +95,7 @@ def read_layout(source: str | os.PathLike[str]) -> dict[str, TensorLayout]:
     if not path.is_file():
         if str(source) in bundled_layouts():
             text = (resources.files("fastinit.layouts") / f"{source}.json").read_bytes()
-            return _layout(_parse(text, f"layout {source}"), f"layout {source}")
+            return _layout(parse_object(text, f"layout {source}"), f"layout {source}")
         raise PlanError(
             f"no layout file {str(source)!r}, and no bundled layout of that name; "
             f"bundled are {', '.join(bundled_layouts())}"
@@ -101,7 +104,7 @@ def read_layout(source: str | os.PathLike[str]) -> dict[str, TensorLayout]:
         if path.suffix == ".json":
             if os.fstat(file.fileno()).st_size > HEADER_LIMIT:
                 raise CheckpointError(f"{path} is larger than {HEADER_LIMIT} bytes, too large for a layout")
-            return _layout(_parse(file.read(HEADER_LIMIT), str(path)), str(path))
+            return _layout(parse_object(file.read(HEADER_LIMIT), str(path)), str(path))
         return _header(file, str(path)).layout
 
 
@@ -137,7 +140,7 @@ def _header(file: BinaryIO, path: str) -> Header:
         raise CheckpointError(
             f"{path}: the header claims {length} bytes; the file has {size - _LENGTH_BYTES} after its length"
         )
-    data = _parse(file.read(length), path)
+    data = parse_object(file.read(length), path)
     metadata = data.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CheckpointError(f"{path}: {METADATA} must map strings to strings")
@@ -159,7 +162,9 @@ def _header(file: BinaryIO, path: str) -> Header:
     return Header(layout, offsets, metadata, start + expected)
 
 
-def _parse(text: bytes, where: str) -> dict[str, Any]:
+def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
+    """Return the JSON object `text` is, or raise CheckpointError; keys are unique and numbers are numbers."""
+
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in pairs:
@@ -172,7 +177,8 @@ def _parse(text: bytes, where: str) -> dict[str, Any]:
         raise CheckpointError(f"{where}: {constant} is not JSON")
 
     try:
-        data = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=no_constant)
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        data = json.loads(decoded, object_pairs_hook=unique, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(data, dict):
@@ -199,6 +205,8 @@ def _tensor(name: str, entry: Any, where: str) -> TensorLayout:
         raise CheckpointError(f"{where}: tensor {name!r} has dtype {tag!r}; supported are {', '.join(BY_TAG)}")
     if not isinstance(shape, list | tuple) or not all(type(n) is int and 0 <= n < U64_LIMIT for n in shape):
         raise CheckpointError(f"{where}: tensor {name!r} must have a shape of non-negative integers")
+    if len(shape) > MAX_AXES:  # before their product: of a million huge entries it would take hours
+        raise CheckpointError(f"{where}: tensor {name!r} has {len(shape)} axes; at most {MAX_AXES} are supported")
     tensor = TensorLayout(dtype, tuple(shape))
     if tensor.nbytes >= U64_LIMIT:
         raise CheckpointError(f"{where}: tensor {name!r} has more than 2**64 - 1 bytes")

@@ -19,9 +19,9 @@ from . import _core, distributions
 from .arguments import as_u64, size_of
 from .distributions import Content
 from .dtypes import BY_NAME, DType, as_dtype
-from .errors import InitializationError, PlanError
+from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError
 from .fill import Array, Index, fill, prepare
-from .layout import TensorLayout, as_layout, read_layout
+from .layout import MAX_AXES, METADATA, TensorLayout, as_layout, parse_object, read_layout
 from .names import check_tensor_name, refuse_duplicates
 from .presets import policy as rules_of
 from .presets import rule_for
@@ -100,8 +100,13 @@ class Plan(Mapping[str, PlannedTensor]):
     """
 
     def __init__(self, seed: int, policy: str, order: str, tensors: list[PlannedTensor]) -> None:
+        if order not in ORDERS:
+            raise PlanError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
         refuse_duplicates(tensor.name for tensor in tensors)
         for tensor in tensors:
+            check_tensor_name(tensor.name)
+            if tensor.name == METADATA:
+                raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
             try:
                 prepare(tensor.content, tensor.dtype)
             except InitializationError as error:
@@ -222,13 +227,13 @@ class Plan(Mapping[str, PlannedTensor]):
     def from_json(cls, text: str) -> Self:
         """Return the plan that `to_json` wrote; PlanError for anything else."""
         try:
-            data = json.loads(text)
+            data = parse_object(text, "the plan")
             if data["version"] != VERSION:
                 raise PlanError(f"plan version {data['version']!r} is not {VERSION}, the one this fastinit reads")
             tensors = [
                 PlannedTensor(
                     name,
-                    tuple(as_u64(length, "a shape entry") for length in entry["shape"]),
+                    tuple(as_u64(length, "a shape entry") for length in _listed(entry["shape"])),
                     BY_NAME[entry["dtype"]],
                     str(entry["scheme"]),
                     distributions.from_json(entry["content"]),
@@ -236,10 +241,8 @@ class Plan(Mapping[str, PlannedTensor]):
                 )
                 for name, entry in data["tensors"].items()
             ]
-            for tensor in tensors:
-                check_tensor_name(tensor.name)
-            return cls(as_u64(data["seed"], "seed"), str(data["policy"]), str(data["order"]), tensors)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            return cls(as_u64(data["seed"], "seed"), str(data["policy"]), data["order"], tensors)
+        except (CheckpointError, KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, PlanError):
                 raise
             raise PlanError(f"this is not a plan written by Plan.to_json: {error!r}") from error
@@ -249,6 +252,12 @@ class Plan(Mapping[str, PlannedTensor]):
             f"<Plan of {len(self)} tensors, {self.nbytes:,} bytes: seed {self.seed}, policy {self.policy!r}, "
             f"order {self.order!r}>"
         )
+
+
+def _listed(shape: object) -> list[Any]:
+    if not isinstance(shape, list) or len(shape) > MAX_AXES:
+        raise ValueError(f"a shape must be a list of at most {MAX_AXES} integers")
+    return shape
 
 
 def _planned(name: str, entry: TensorLayout, rules: tuple[Any, ...], stored_as: DType | None) -> PlannedTensor:
