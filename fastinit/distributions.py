@@ -119,4 +119,5 @@ def from_json(data: dict[str, Any]) -> Content:
         return Positions(length)
     if not all(abs(value) <= sys.float_info.max for value in parameters.values()):  # NaN and huge ints too
         raise ValueError(f"{kind!r} takes finite float64 numbers, got {parameters}")
-    return _KINDS[kind](**{name: float(value) for name, value in parameters.items()})
+    numbers: dict[str, Any] = {name: float(value) for name, value in parameters.items()}
+    return _KINDS[kind](**numbers)
