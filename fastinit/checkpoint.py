@@ -22,7 +22,7 @@ import numpy as np
 
 from .errors import CheckpointError, FastinitError
 from .fill import Array, fill
-from .layout import METADATA, read_header
+from .layout import HEADER_LIMIT, METADATA, read_header
 from .plan import VERSION, Plan, PlannedTensor
 
 DATA_ALIGNMENT = 64
@@ -112,6 +112,10 @@ def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progres
     path = Path(path)
     offsets = _offsets(plan)
     header = _encode_header(plan, offsets)
+    if len(header) > HEADER_LIMIT:
+        raise CheckpointError(
+            f"cannot write {path}: its header would take {len(header)} bytes; the format allows {HEADER_LIMIT}"
+        )
     size = len(header) + plan.nbytes
     fill_seconds = 0.0
     began = time.perf_counter()
@@ -198,7 +202,10 @@ def _encode_header(plan: Plan, offsets: dict[str, int]) -> bytes:
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[int]:
     """Yield a descriptor of a new file beside `path` that takes its name if, and only if, all goes well."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    if path.is_dir():  # now, not at the rename, when everything has been filled
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    # Not made from the name, which may already be the longest the file system takes.
+    temporary = path.with_name(f".fastinit-{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
         try:
