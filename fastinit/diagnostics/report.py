@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DuplicateName, InitializationError, InvalidNameCharacter, ZeroFanIn
+from ..integers import U64_LIMIT, as_u64
 from ..parameters import NamedParameter, NamedParameters
 from ..scale import XavierScale, xavier_scale
 from ..splitmix64 import SplitMix64
@@ -105,8 +106,11 @@ class LearnerReport:
         ]
 
 
-def learner_report(seed: int = 17, alternate_seed: int = 18) -> LearnerReport:
-    """Compute the learner report for `seed`, beside `alternate_seed`."""
+def learner_report(seed: int = 17, alternate_seed: int | None = None) -> LearnerReport:
+    """Compute the learner report for `seed`, beside `alternate_seed` (None: the next one)."""
+    seed = as_u64(seed, "seed")
+    if alternate_seed is None:
+        alternate_seed = (seed + 1) % U64_LIMIT
     rng = SplitMix64(seed)
     projection = _projection(rng)
     replayed = _projection(SplitMix64(seed))
