@@ -1,0 +1,270 @@
+"""The command line: what a script relies on is the exit status, and that errors never look like output."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import safetensors.numpy
+from conftest import ROOT, run_python, safetensors_bytes
+
+import fastinit
+from fastinit import cli
+
+COMMANDS = ["init", "verify", "show", "scale", "report"]
+LAYOUT = {"embed.weight": {"dtype": "F32", "shape": [7, 4]}, "norm.weight": {"dtype": "F32", "shape": [4]}}
+
+
+@pytest.fixture
+def layout(tmp_path):
+    path = tmp_path / "layout.json"
+    path.write_text(json.dumps(LAYOUT))
+    return str(path)
+
+
+@pytest.fixture
+def made(tmp_path, layout, capsys):
+    path = tmp_path / "made.safetensors"
+    assert cli.main(["init", layout, "--out", str(path)]) == 0
+    capsys.readouterr()
+    return path
+
+
+def run(capsys, *arguments):
+    """Return (exit status, standard output, standard error)."""
+    try:
+        status = cli.main([str(argument) for argument in arguments])
+    except SystemExit as exit_:  # argparse's own
+        status = exit_.code
+    output = capsys.readouterr()
+    return status, output.out, output.err
+
+
+def test_init_writes_the_plan(capsys, tmp_path, layout):
+    path = tmp_path / "w.safetensors"
+    status, out, err = run(
+        capsys, "init", layout, "--seed", 18, "--order", "sequential", "--dtype", "f64", "--out", path
+    )
+    assert (status, err) == (0, "")
+    assert f"wrote {path}: 2 tensors, {path.stat().st_size:,} bytes" in out
+    assert "GB/s" in out
+    found = fastinit.verify_checkpoint(path)
+    assert found
+    assert found.plan == fastinit.Plan.from_layout(LAYOUT, 18, order="sequential", dtype="float64")
+
+
+def test_init_defaults_to_seed_17_named_streams_and_the_layouts_dtypes(made):
+    plan = fastinit.Plan.from_layout(LAYOUT, 17)
+    assert fastinit.verify_checkpoint(made).plan == plan
+    assert safetensors.numpy.load_file(made)["embed.weight"].tolist() == plan.array("embed.weight").tolist()
+
+
+def test_init_as_json_and_beside_memset(capsys, tmp_path, layout):
+    path = tmp_path / "w.safetensors"
+    status, out, err = run(capsys, "init", layout, "--json", "--memset", "--out", path)
+    facts = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (facts["file"], facts["tensors"], facts["bytes"]) == (str(path), 2, path.stat().st_size)
+    assert {"seconds", "fill_seconds", "gb_per_second", "memset_seconds", "ratio_to_memset"} <= facts.keys()
+    _, out, _ = run(capsys, "init", layout, "--memset", "--out", path)
+    assert "memset of the same size" in out
+
+
+@pytest.mark.parametrize("word", cli.DTYPE_WORDS)
+def test_every_dtype_word_names_a_dtype(capsys, tmp_path, layout, word):
+    path = tmp_path / "w.safetensors"
+    assert run(capsys, "init", layout, "--dtype", word, "--out", path)[0] == 0
+    tags = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "f8_e4m3": "F8_E4M3", "f8_e5m2": "F8_E5M2"}
+    assert {tensor.dtype.tag for tensor in fastinit.Plan.from_layout(path, 17).values()} == {tags[word]}
+
+
+def test_verify_of_a_good_file(capsys, made):
+    status, out, err = run(capsys, "verify", made)
+    assert (status, err) == (0, "")
+    assert "all 128 bytes of 2 tensors follow from seed 17, policy xavier, order named" in out
+    facts = json.loads(run(capsys, "verify", made, "--json")[1])
+    assert (facts["good"], facts["seed"], facts["mismatches"], facts["bytes"]) == (True, 17, [], 128)
+
+
+def test_verify_of_a_wrong_byte(capsys, made):
+    content = bytearray(made.read_bytes())
+    content[-1] ^= 1  # of the norm's last gain
+    made.write_bytes(content)
+    status, out, err = run(capsys, "verify", made)
+    assert (status, out) == (1, "")
+    assert "tensor 'norm.weight' differs first at index 3: stored 0x3e800000, expected 0x3f800000" in err
+    status, out, err = run(capsys, "verify", made, "--json")
+    assert status == 1
+    assert json.loads(out)["good"] is False
+    assert json.loads(out)["mismatches"] == [
+        {"name": "norm.weight", "index": 3, "stored": "3e800000", "expected": "3f800000"}
+    ]
+    assert "norm.weight" in err
+
+
+def test_show_is_a_table_of_what_every_tensor_will_be(capsys, layout):
+    status, out, err = run(capsys, "show", layout)
+    assert (status, err) == (0, "")
+    header, embed, norm, total = out.splitlines()
+    assert header.split() == ["name", "shape", "dtype", "scheme", "parameters", "draws"]
+    assert embed.split() == ["embed.weight", "7x4", "float32", "xavier_uniform", "limit=0.738549", "28"]
+    assert norm.split() == ["norm.weight", "4", "float32", "ones", "value=1", "0"]
+    assert total == "2 tensors, 128 bytes, 28 draws; seed 17, policy xavier, order named"
+    assert len({header.index("draws") + 5, len(embed), len(norm)}) == 1, "columns are not aligned"
+
+
+def test_show_as_json_is_the_plan(capsys, layout):
+    status, out, _ = run(capsys, "show", layout, "--json", "--seed", 2**64 - 1)
+    assert status == 0
+    assert fastinit.Plan.from_json(out) == fastinit.Plan.from_layout(LAYOUT, 2**64 - 1)
+
+
+def test_scale(capsys):
+    status, out, err = run(capsys, "scale", 4, 2)
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "fan in: 4",
+        "fan out: 2",
+        "target variance: 0.333333333333",
+        "standard deviation: 0.577350269190",
+        "uniform limit: 1.000000000000",
+    ]
+    assert json.loads(run(capsys, "scale", 4, 2, "--json")[1]) == {
+        "fan_in": 4,
+        "fan_out": 2,
+        "target_variance": 1 / 3,
+        "standard_deviation": (1 / 3) ** 0.5,
+        "uniform_limit": 1.0,
+    }
+
+
+def test_report(capsys):
+    status, out, err = run(capsys, "report", "--seed", 18)
+    assert (status, err) == (0, "")
+    assert out.startswith("seed: 18\n")
+    assert len(out.splitlines()) == 11
+
+
+REFUSED = [
+    ("no command", [], "usage"),
+    ("an unknown command", ["train"], "train"),
+    ("no layout", ["init"], "LAYOUT"),
+    ("no --out", ["init", "gpt2-124m"], "--out"),
+    ("an unknown layout", ["show", "gpt5"], "'gpt5'"),
+    ("an unknown dtype", ["show", "gpt2-124m", "--dtype", "f12"], "f12"),
+    ("an unknown policy", ["show", "gpt2-124m", "--policy", "magic"], "magic"),
+    ("an unknown order", ["show", "gpt2-124m", "--order", "random"], "random"),
+    ("a float seed", ["show", "gpt2-124m", "--seed", "1.9"], "1.9"),
+    ("a word for a seed", ["show", "gpt2-124m", "--seed", "x"], "'x'"),
+    ("a negative seed", ["show", "gpt2-124m", "--seed", "-1"], "seed"),
+    ("a seed of 2**64", ["show", "gpt2-124m", "--seed", str(2**64)], "seed"),
+    ("a seed of 2**64 for the report", ["report", "--seed", str(2**64)], "seed"),
+    ("one fan", ["scale", "4"], "FAN_OUT"),
+    ("a zero fan", ["scale", "0", "2"], "fan_in must be greater than zero"),
+    ("both fans zero", ["scale", "0", "0"], "fan_in"),
+    ("a fan sum too large", ["scale", str(2**64 - 1), "1"], "2**64 - 1"),
+    ("a negative fan", ["scale", "--", "-1", "2"], "fan_in"),
+    ("a fan of 5000 digits", ["scale", "9" * 5000, "2"], "FAN_IN"),
+    ("a missing file", ["verify", "missing.safetensors"], "missing.safetensors"),
+    ("no file", ["verify"], "FILE"),
+    ("a file of another kind", ["verify", "pyproject.toml"], "pyproject.toml"),
+    ("a folder", ["verify", "tests"], "tests"),
+    ("a missing folder", ["init", "resnet-50", "--out", "missing/folder/w"], "missing/folder/w"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_a_refused_request_is_status_2_and_speaks_on_standard_error_only(monkeypatch, capsys, arguments, said):
+    """A pipeline that reads an error message as data writes it into the next file."""
+    monkeypatch.chdir(ROOT)
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_tensor_no_rule_knows_is_refused_by_name(capsys, tmp_path):
+    path = tmp_path / "w.safetensors"
+    header = {"rotary.inv_freq": {"dtype": "F32", "shape": [64], "data_offsets": [0, 256]}}
+    path.write_bytes(safetensors_bytes(header))
+    status, out, err = run(capsys, "init", path, "--out", tmp_path / "out")
+    assert (status, out) == (2, "")
+    assert "'rotary.inv_freq'" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_is_status_130_and_says_that_nothing_changed(capsys, tmp_path, layout, monkeypatch, interrupted):
+    monkeypatch.setattr("fastinit.plan.Plan.array", interrupted)
+    status, out, err = run(capsys, "init", layout, "--out", tmp_path / "w")
+    assert (status, out) == (130, "")
+    assert "nothing was changed" in err
+    assert sorted(os.listdir(tmp_path)) == ["layout.json"]
+
+
+def test_a_defect_is_not_dressed_up_as_a_refusal(capsys, monkeypatch):
+    def fail(*arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("fastinit.scale.check_fans", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["scale", "2", "2"])
+
+
+def test_the_version_and_the_kernels(capsys):
+    status, out, err = run(capsys, "--version")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"fastinit {fastinit.__version__} (kernels: ")
+
+
+@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)], ids=" ".join)
+def test_help_is_output_and_status_0(capsys, command):
+    status, out, err = run(capsys, *command, "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"usage: {' '.join(['fastinit', *command])}")
+    if not command:
+        assert all(name in out for name in COMMANDS)
+        assert "exit status" in out
+    else:
+        assert "--json" in out
+
+
+@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)], ids=" ".join)
+def test_help_loads_no_numpy(command):
+    """numpy alone would take most of the 0.15 s that help may take."""
+    ended = run_python("-X", "importtime", "-m", "fastinit", *command, "--help")
+    assert ended.returncode == 0
+    loaded = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert "argparse" in loaded
+    assert not {"numpy", "fastinit.plan", "hashlib", "dataclasses", "ml_dtypes"} & loaded
+
+
+def test_python_m_fastinit_returns_the_status():
+    ended = run_python("-m", "fastinit", "scale", "0", "2")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("fastinit: fan_in")
+    assert run_python("-m", "fastinit", "scale", "2", "2").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["show", "llama-3.1-405b"], ["report"]], ids=["long", "short"])
+def test_a_reader_that_has_seen_enough_is_no_error(arguments):
+    """`fastinit show ... | head -1` must not print a traceback."""
+    reading, writing = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fastinit", *arguments], stdout=writing, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    os.close(writing)
+    os.close(reading)
+    _, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (0, "")
+
+
+def test_progress_is_for_terminals_only(made):
+    ended = run_python("-m", "fastinit", "verify", str(made))
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_progress_on_a_terminal_can_be_silenced(capsys, made, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert "embed.weight" in run(capsys, "verify", made)[2]
+    assert run(capsys, "verify", made, "--quiet")[2] == ""
