@@ -1,5 +1,6 @@
 """Checkpoints: what is on disk is what the plan says, whole or not at all, and verify finds any other byte."""
 
+import errno
 import json
 import os
 import re
@@ -339,6 +340,30 @@ def test_a_full_disk_is_a_clear_error_that_changes_nothing(tmp_path, existing):
     assert os.listdir(tmp_path) == [path.name] * existing
     if existing:
         assert path.read_bytes() == OLD
+
+
+def test_the_room_is_claimed_before_the_first_fill(tmp_path):
+    """A sparse file has its size but no blocks: the disk would run full under the mapping."""
+    claimed = []
+
+    def progress(done, total, name):
+        (temporary,) = tmp_path.iterdir()
+        claimed.append(temporary.stat().st_blocks * 512)
+
+    layout = {f"{name}.weight": {"dtype": "F32", "shape": [500, 500]} for name in "abcd"}
+    written = write_checkpoint(Plan.from_layout(layout, 17), tmp_path / "w", progress)
+    assert claimed[0] >= written.size
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no posix_fallocate to refuse")
+def test_a_disk_that_refuses_the_room_is_never_filled(tmp_path, monkeypatch, interrupted):
+    def refuse(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(CheckpointError, match=r"no room for its [\d,]+ bytes \(No space left"):
+        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w", interrupted)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_model_larger_than_any_disk_is_a_clear_error(tmp_path):
