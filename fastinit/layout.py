@@ -144,6 +144,8 @@ def _header(file: BinaryIO, path: str) -> Header:
     metadata = data.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CheckpointError(f"{path}: {METADATA} must map strings to strings")
+    if not all(_is_unicode(text) for pair in metadata.items() for text in pair):
+        raise CheckpointError(f"{path}: {METADATA} has a lone surrogate, which UTF-8 cannot carry")
     layout = _layout(data, path)
     start = _LENGTH_BYTES + length
     spans = sorted((_span(data[name], name, path), name) for name in layout)
@@ -173,12 +175,15 @@ def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
             found[key] = value
         return found
 
+    def integer(digits: str) -> int | float:
+        return int(digits) if digits != "-0" else -0.0  # a float to other readers, who refuse it as a size
+
     def no_constant(constant: str) -> Any:
         raise CheckpointError(f"{where}: {constant} is not JSON")
 
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
-        data = json.loads(decoded, object_pairs_hook=unique, parse_constant=no_constant)
+        data = json.loads(decoded, object_pairs_hook=unique, parse_int=integer, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(data, dict):
@@ -208,9 +213,14 @@ def _tensor(name: str, entry: Any, where: str) -> TensorLayout:
     if len(shape) > MAX_AXES:  # before their product: of a million huge entries it would take hours
         raise CheckpointError(f"{where}: tensor {name!r} has {len(shape)} axes; at most {MAX_AXES} are supported")
     tensor = TensorLayout(dtype, tuple(shape))
-    if tensor.nbytes >= U64_LIMIT:
-        raise CheckpointError(f"{where}: tensor {name!r} has more than 2**64 - 1 bytes")
+    # An axis of zero empties the tensor, but other readers multiply the rest first.
+    if size_of(tuple(n for n in shape if n)) * dtype.itemsize >= U64_LIMIT:
+        raise CheckpointError(f"{where}: tensor {name!r} has axes that multiply to more than 2**64 - 1 bytes")
     return tensor
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _span(entry: Any, name: str, path: str) -> tuple[int, int]:
