@@ -356,13 +356,13 @@ def test_the_room_is_claimed_before_the_first_fill(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no posix_fallocate to refuse")
-def test_a_disk_that_refuses_the_room_is_never_filled(tmp_path, monkeypatch, interrupted):
+def test_a_disk_that_refuses_the_room_is_never_filled(tmp_path, monkeypatch):
     def refuse(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(CheckpointError, match=r"no room for its [\d,]+ bytes \(No space left"):
-        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w", interrupted)
+        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w", lambda *now: pytest.fail("filled first"))
     assert os.listdir(tmp_path) == []
 
 
