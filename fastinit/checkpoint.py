@@ -22,7 +22,7 @@ import numpy as np
 
 from .errors import CheckpointError, FastinitError
 from .fill import Array, fill
-from .layout import HEADER_LIMIT, METADATA, read_header
+from .layout import HEADER_LIMIT, METADATA, TensorLayout, read_header
 from .plan import VERSION, Plan, PlannedTensor
 
 DATA_ALIGNMENT = 64
@@ -183,6 +183,8 @@ def _offsets(plan: Plan) -> dict[str, int]:
 
 def _encode_header(plan: Plan, offsets: dict[str, int]) -> bytes:
     metadata = {"version": VERSION, "seed": plan.seed, "policy": plan.policy, "order": plan.order}
+    if not _follows_from_header(plan):
+        metadata["plan"] = plan.to_json()
     # Loaders for torch look for "format"; without it they refuse the file.
     entries: dict[str, Any] = {
         METADATA: {"format": "pt", **{_PREFIX + key: str(value) for key, value in metadata.items()}}
@@ -217,16 +219,13 @@ def _replacing(path: Path) -> Iterator[int]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    # Make the rename survive a power cut. Some file systems cannot sync a folder; the file itself is safe.
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _reserve(descriptor: int, size: int) -> None:
@@ -272,6 +271,15 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def _follows_from_header(plan: Plan) -> bool:
+    """Say whether seed, policy and order are all it takes to make this plan again."""
+    layout = {name: TensorLayout(tensor.dtype, tensor.shape) for name, tensor in plan.items()}
+    try:
+        return Plan.from_layout(layout, plan.seed, plan.policy, order=plan.order) == plan
+    except FastinitError:
+        return False
+
+
 def _described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path) -> Plan:
     facts = {key.removeprefix(_PREFIX): value for key, value in metadata.items() if key.startswith(_PREFIX)}
     missing = {"version", "seed", "policy", "order"} - facts.keys()
@@ -285,7 +293,13 @@ def _described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path
     if not (facts["seed"].isascii() and facts["seed"].isdigit() and len(facts["seed"]) <= 20):
         raise CheckpointError(f"{path} has seed {facts['seed']!r}; expected an integer")
     try:
-        return Plan.from_layout(layout, int(facts["seed"]), facts["policy"], order=facts["order"])
+        if "plan" not in facts:
+            return Plan.from_layout(layout, int(facts["seed"]), facts["policy"], order=facts["order"])
+        plan = Plan.from_json(facts["plan"])
+        described = {name: TensorLayout(tensor.dtype, tensor.shape) for name, tensor in plan.items()}
+        if described != layout:
+            raise CheckpointError("the plan in its metadata is not one of the tensors in its header")
+        return plan
     except (FastinitError, ValueError) as error:
         raise CheckpointError(f"{path}: {error}") from error
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from . import _core
-from .integers import U64_LIMIT
+from .arguments import U64_LIMIT
 
 
 class Distribution(Protocol):

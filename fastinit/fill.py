@@ -6,6 +6,7 @@ which dtype; it knows raw states, and no generator object.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from functools import lru_cache
@@ -193,8 +194,9 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
         If the interval is none, holds no value of the dtype, or leaves its finite range.
     """
     if dtype.code is None or isinstance(content, Positions):
-        last = content.length - 1 if isinstance(content, Positions) else getattr(content, "value", None)
-        if last is None or not np.can_cast(np.min_scalar_type(int(last)), dtype.bits) or last != int(last):
+        last = content.length - 1 if isinstance(content, Positions) else getattr(content, "value", math.nan)
+        whole = math.isfinite(last) and last == int(last)
+        if not whole or not np.can_cast(np.min_scalar_type(int(last)), dtype.bits):
             raise DistributionError(f"{content} cannot be stored as {dtype.name}")
         return None
     spec = _core.Spec(content.base, dtype.code, content.parameters)

@@ -69,6 +69,7 @@ XAVIER = (
     Rule("token type indices", r"(^|[._])token_type_ids$", _ANY, ZEROS, is_float=False),
     Rule("batch counter", r"(^|\.)num_batches_tracked$", range(1), ZEROS, is_float=False),
     Rule("an attention mask stored under the name bias, not a bias", r"(^|\.)bias$", range(4, 5), None),
+    Rule("the value of masked scores, not a bias", r"(^|[._])masked_bias$", _ANY, None),
     Rule("bias", r"(^|[._])bias$", _ANY, ZEROS),
     Rule("running mean", r"(^|\.)running_mean$", range(1, 2), ZEROS),
     Rule("running variance", r"(^|\.)running_var$", range(1, 2), ONES),

@@ -475,3 +475,29 @@ def test_the_file_has_the_permissions_of_any_new_file(tmp_path):
     plain.touch()
     write_checkpoint(Plan.from_layout(SMALL, 17), path)
     assert path.stat().st_mode == plain.stat().st_mode
+
+
+def test_a_plan_of_ones_own_is_verified_from_its_file_alone(tmp_path):
+    """A plan that no policy makes, whose file would otherwise be judged by the policy's weights."""
+    plan = Plan.from_layout({"w": {"dtype": "F32", "shape": [4, 6]}}, 17)
+    state = plan["w"].state
+    own = Plan.from_json(plan.to_json().replace(f'"state": {state}', f'"state": {state ^ 1}'))
+    path = tmp_path / "own.safetensors"
+    write_checkpoint(own, path)
+    found = verify_checkpoint(path)
+    assert found
+    assert found.plan == own != plan
+
+
+def test_a_plan_in_the_metadata_must_be_of_the_tensors_in_the_header(tmp_path):
+    """A file whose two descriptions disagree about what is in it."""
+    plan = Plan.from_json(
+        Plan.from_layout({"w": {"dtype": "F32", "shape": [4, 6]}}, 17).to_json().replace("17", "18")
+    )
+    path = tmp_path / "own.safetensors"
+    write_checkpoint(plan, path)
+    assert verify_checkpoint(path)
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b'"shape":[4,6]', b'"shape":[6,4]'))
+    with pytest.raises(CheckpointError, match="metadata"):
+        verify_checkpoint(path)

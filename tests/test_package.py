@@ -28,10 +28,10 @@ FLOORS = [
     {"presets"},
     {"splitmix64", "initializers"},
     {"fill", "scale", "layout"},
-    {"dtypes", "distributions", "autodiff", "names"},
+    {"dtypes", "distributions", "autodiff", "names", "threads"},
     {"autodiff.tape"},
     {"autodiff.tensor"},
-    {"levels", "integers", "layouts"},
+    {"levels", "arguments", "layouts"},
     {"_core"},
     {"errors"},
 ]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import U64_LIMIT, as_u64
 from ..errors import DuplicateName, InitializationError, InvalidNameCharacter, ZeroFanIn
-from ..integers import U64_LIMIT, as_u64
 from ..parameters import NamedParameter, NamedParameters
 from ..scale import XavierScale, xavier_scale
 from ..splitmix64 import SplitMix64
