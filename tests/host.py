@@ -22,21 +22,21 @@ if platform.machine().lower() not in ("arm64", "aarch64", "x86_64", "amd64"):
 _libm = ctypes.CDLL(ctypes.util.find_library("m") or None)
 
 
-def thirds():
-    """1/3 and -1/3 as the hardware divides now: which rounding mode is on shows in their last bits."""
-    one, three = float("1"), float("3")
-    return one / three, -one / three
+def quotients():
+    """1/3 (nearest is below) and 1/10 (above), of both signs, as the hardware divides now."""
+    one, three, ten = float("1"), float("3"), float("10")
+    return one / three, -one / three, one / ten, -one / ten
 
 
 @contextlib.contextmanager
 def rounding(mode):
     """Run under another rounding mode, and prove that it was on from the first to the last line."""
-    nearest, before = thirds(), _libm.fegetround()
+    nearest, before = quotients(), _libm.fegetround()
     assert _libm.fesetround(ROUNDING[mode]) == 0
     try:
-        on = thirds()
+        on = quotients()
         yield
-        still, name = thirds(), _libm.fegetround()
+        still, name = quotients(), _libm.fegetround()
     finally:
         _libm.fesetround(before)
     assert on != nearest, f"the host's rounding mode {mode} had no effect, so the test shows nothing"

@@ -102,23 +102,30 @@ def random_plan(rng):
     return plan
 
 
+def overlap(streams, bits=64):
+    """The names the proof refuses; None where it passes."""
+    try:
+        prove_disjoint(streams, bits=bits)
+    except StreamOverlap as error:
+        return error.first, error.second
+    return None
+
+
 def test_the_proof_equals_brute_force_on_a_small_cycle():
     """A missed or an invented overlap: wrap-around, touching, nested, empty and identical arcs."""
     rng = random.Random(17)
     overlapping = 0
     for _ in range(10_000):
         plan = random_plan(rng)
-        expected = share_a_draw([(state, length) for _, state, length in plan])
-        overlapping += expected
-        try:
-            prove_disjoint(plan, bits=BITS)
-        except StreamOverlap as error:
-            assert expected, f"{plan}: refused {error.first} and {error.second}, which share no draw"
-            named = {name: (state, length) for name, state, length in plan}
-            assert error.first != error.second, plan
-            assert share_a_draw([named[error.first], named[error.second]]), f"{plan}: named the wrong two: {error}"
+        arcs = {name: (state, length) for name, state, length in plan}
+        found = overlap(plan, BITS)
+        if share_a_draw(arcs.values()):
+            overlapping += 1
+            assert found, f"{plan}: streams share a draw, but the proof passed"
+            assert found[0] != found[1], f"{plan}: named {found[0]} twice"
+            assert share_a_draw([arcs[name] for name in found]), f"{plan}: {found} share no draw, others do"
         else:
-            assert not expected, f"{plan}: streams share a draw, but the proof passed"
+            assert not found, f"{plan}: refused {found}, which share no draw"
     assert 2000 < overlapping < 8000, "the plans are too much alike for the test to show anything"
 
 
@@ -130,11 +137,7 @@ def test_two_streams_by_the_contracts_formula(s1, s2, length1, length2):
 
 
 def accepts(*streams):
-    try:
-        prove_disjoint(streams)
-    except StreamOverlap:
-        return False
-    return True
+    return overlap(streams) is None
 
 
 @given(WORDS, st.integers(1, 2**64 - 1), st.data())
@@ -186,8 +189,8 @@ def test_a_stream_may_take_the_whole_cycle_and_then_it_is_alone():
 
 
 def test_a_stream_longer_than_the_cycle_is_refused_by_name():
-    with pytest.raises(ValueError, match="'too.long'"):
-        prove_disjoint([("too.long", 17, 2**64 + 1)])
+    with pytest.raises(ValueError, match="'too_long'"):
+        prove_disjoint([("too_long", 17, 2**64 + 1)])
 
 
 def test_a_seed_plus_gamma_is_caught_as_the_same_stream_shifted():
