@@ -63,7 +63,10 @@ def as_number(value: SupportsFloat, what: str) -> float:
         return value
     if isinstance(value, (bool, np.bool_, str, bytes)) or not isinstance(value, SupportsFloat):
         raise TypeError(f"{what} must be a number, got {value!r} ({type(value).__name__})")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{what} is too large for a float64: {shown(operator.index(value))}") from None  # type: ignore[arg-type]
 
 
 def as_spread(value: SupportsFloat, what: str) -> float:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
-from .distributions import Constant, Content, Positions
+from .distributions import Content, Positions
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
 from .threads import run
@@ -195,8 +195,8 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
     """
     if dtype.code is None or isinstance(content, Positions):
         last = content.length - 1 if isinstance(content, Positions) else getattr(content, "value", math.nan)
-        whole = math.isfinite(last) and last == int(last)
-        if not whole or not np.can_cast(np.min_scalar_type(int(last)), dtype.bits):
+        held = np.iinfo(dtype.bits) if dtype.code is None else None
+        if held is None or not held.min <= last <= held.max or last != int(last):
             raise DistributionError(f"{content} cannot be stored as {dtype.name}")
         return None
     spec = _core.Spec(content.base, dtype.code, content.parameters)
@@ -207,9 +207,6 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
     if spec.status == _core.BEYOND_RANGE:
         raise DistributionError(f"{content} leaves the finite range of {dtype.name}; use a wider dtype")
     return spec
-
-
-_prepare_cached = lru_cache(maxsize=1024)(prepare)
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -253,8 +250,7 @@ def fill(
     chosen, exact = choose_dtype(dtype, target)
     if target is not None and target.shape != part.shape:
         raise ValueError(f"out has shape {target.shape}, but {_asked(shape, index)} has shape {part.shape}")
-    # -0.0 and 0.0 are one key to a cache, but two constants
-    spec = prepare(content, chosen) if isinstance(content, Constant) else _prepare_cached(content, chosen)
+    spec = prepare(content, chosen)
     result: Any = out
     if target is None:
         result = target = allocate(part.shape, exact or chosen.numpy)

@@ -38,18 +38,25 @@ class VarianceScaling:
 
         An empty tensor has nothing to scale and gets a constant. `gain` multiplies the finished limit.
         """
-        return _scaled(self.scale, shape, layout, gain)
+        pair = _checked_fans(shape, layout)
+        if pair is None:
+            return distributions.Constant(0.0)
+        _, _, limit = _core.scale(self.scale, float(sum(pair)), _core.FAN_SUM, gain)
+        return CenteredUniform(limit)
 
 
 @lru_cache(maxsize=1024)
-def _scaled(scale: float, shape: tuple[int, ...], layout: str, gain: float) -> Content:
+def _checked_fans(shape: tuple[int, ...], layout: str) -> tuple[int, int] | None:
+    """Return the fans, or None of an empty tensor; cached by integers, never by floats.
+
+    A host that flushes subnormals to zero makes 1e-310 equal to 0.0, and hashes it alike.
+    """
     fan_in, fan_out = fans(shape, layout)
     if 0 in shape:
-        return distributions.Constant(0.0)
+        return None
     check_fans(fan_in, fan_out)
     check_size(shape, fan_in, fan_out)
-    _, _, limit = _core.scale(scale, float(fan_in + fan_out), _core.FAN_SUM, gain)
-    return CenteredUniform(limit)
+    return fan_in, fan_out
 
 
 @dataclass(frozen=True, slots=True)

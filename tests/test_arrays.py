@@ -561,7 +561,7 @@ def test_wrong_generators_and_seeds_are_refused(value, error):
 
 def test_a_numpy_generator_is_refused_and_says_what_to_pass():
     rng = SplitMix64(17)
-    with pytest.raises(TypeError, match="pass its bit generator"):
+    with pytest.raises(TypeError, match="pass its bit_generator"):
         xavier((2, 2), np.random.Generator(rng))
     assert rng.state == 17
 
@@ -632,9 +632,7 @@ def test_gains_of_any_number_type(gain):
         (1j, TypeError),
         ([1.0], TypeError),
         (np.array([1.0, 2.0]), TypeError),
-        pytest.param(
-            10**400, ValueError, marks=pytest.mark.xfail(raises=OverflowError, reason="float() overflows first")
-        ),
+        (10**400, ValueError),
     ],
     ids=repr,
 )
