@@ -5,6 +5,7 @@
  *   fi_fill         a range of a region; pure, reentrant, any number of threads at once
  *   fi_level_*      which kernels run
  *   fi_scale        fan arithmetic, in the same floating-point environment as the kernels
+ *   fi_narrow       a finished float64 tensor to its dtype
  *   fi_next_*       one draw at a time, in the shape numpy's bit generators have
  */
 #ifndef FASTINIT_H
@@ -83,12 +84,26 @@ void fi_fill(const fi_region *region, const fi_spec *spec, uint64_t state, int64
 
 typedef enum { FI_FAN = 0, FI_FAN_SUM, FI_FAN_PRODUCT } fi_fan;
 typedef struct {
-    double variance, std, limit;
+    double variance, std, limit, parent_std;
 } fi_scale_result;
 
-/* variance = scale / n, std = sqrt(scale / n), limit = sqrt((3 * scale) / n), the last two then times gain;
- * n is fan itself, fan / 2 for a sum of two fans, sqrt(fan) for their product. */
+/* variance = scale / n, std = sqrt(scale / n), limit = sqrt((3 * scale) / n), parent_std = std / 0.8796...
+ * (of the normal which, truncated at two standard deviations, has that std), the last three then times
+ * gain; n is fan itself, fan / 2 for a sum of two fans, sqrt(fan) for their product. */
 void fi_scale(fi_scale_result *result, double scale, double fan, fi_fan kind, double gain);
+
+/* *x = *x * factor / sqrt(p / q): what is done to a finished spread. */
+void fi_rescale(double *x, double factor, double p, double q);
+
+/* *scale = 2 / (1 + moment * slope * slope): the squared gain of a function that is x for x > 0 and
+ * slope * g(x) below, where moment is E[g(x)^2 | x < 0] of a standard normal x. */
+void fi_rectifier_scale(double *scale, double slope, double moment);
+
+/* The keys by which sparse chooses: keys[i] = mix64(draw i). */
+void fi_keys(uint64_t *keys, int64_t count, uint64_t state);
+
+/* Round finite values, none beyond the dtype's largest, once, to nearest even; bits in native order. */
+void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits);
 
 /* The compiler and the flags this was built with. */
 const char *fi_build_compiler(void);

@@ -12,7 +12,37 @@ from typing import TYPE_CHECKING, Any
 from . import levels
 
 if TYPE_CHECKING:
-    from .arrays import constant, random, uniform, xavier_uniform
+    from .arrays import (
+        constant,
+        delta_orthogonal,
+        dirac,
+        glorot_normal,
+        glorot_truncated_normal,
+        glorot_uniform,
+        he_normal,
+        he_truncated_normal,
+        he_uniform,
+        identity,
+        initialize,
+        kaiming_normal,
+        kaiming_truncated_normal,
+        kaiming_uniform,
+        lecun_normal,
+        lecun_truncated_normal,
+        lecun_uniform,
+        normal,
+        ones,
+        orthogonal,
+        random,
+        sparse,
+        truncated_normal,
+        uniform,
+        variance_scaling,
+        xavier_normal,
+        xavier_truncated_normal,
+        xavier_uniform,
+        zeros,
+    )
     from .autodiff import Tensor, TensorValue
     from .checkpoint import Mismatch, Verification, Written, verify_checkpoint, write_checkpoint
     from .errors import (
@@ -35,17 +65,48 @@ if TYPE_CHECKING:
         ZeroFanIn,
         ZeroFanOut,
     )
+    from .initializers import recommend
     from .levels import level
     from .names import validate_name
     from .parameters import NamedParameter, NamedParameters
     from .plan import Plan, PlannedTensor
-    from .scale import XavierScale, xavier_scale
+    from .scale import XavierScale, fans, gain, xavier_scale
     from .splitmix64 import SplitMix64, stream_for
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "arrays": ("constant", "random", "uniform", "xavier_uniform"),
+    "arrays": (
+        "constant",
+        "delta_orthogonal",
+        "dirac",
+        "glorot_normal",
+        "glorot_truncated_normal",
+        "glorot_uniform",
+        "he_normal",
+        "he_truncated_normal",
+        "he_uniform",
+        "identity",
+        "initialize",
+        "kaiming_normal",
+        "kaiming_truncated_normal",
+        "kaiming_uniform",
+        "lecun_normal",
+        "lecun_truncated_normal",
+        "lecun_uniform",
+        "normal",
+        "ones",
+        "orthogonal",
+        "random",
+        "sparse",
+        "truncated_normal",
+        "uniform",
+        "variance_scaling",
+        "xavier_normal",
+        "xavier_truncated_normal",
+        "xavier_uniform",
+        "zeros",
+    ),
     "autodiff": ("Tensor", "TensorValue"),
     "checkpoint": ("Mismatch", "Verification", "Written", "verify_checkpoint", "write_checkpoint"),
     "errors": (
@@ -68,11 +129,12 @@ _HOMES = {
         "ZeroFanIn",
         "ZeroFanOut",
     ),
+    "initializers": ("recommend",),
     "levels": ("level",),
     "names": ("validate_name",),
     "parameters": ("NamedParameter", "NamedParameters"),
     "plan": ("Plan", "PlannedTensor"),
-    "scale": ("XavierScale", "xavier_scale"),
+    "scale": ("XavierScale", "fans", "gain", "xavier_scale"),
     "splitmix64": ("SplitMix64", "stream_for"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -109,15 +171,43 @@ __all__ = [
     "ZeroFanOut",
     "__version__",
     "constant",
+    "delta_orthogonal",
+    "dirac",
+    "fans",
+    "gain",
+    "glorot_normal",
+    "glorot_truncated_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_truncated_normal",
+    "he_uniform",
+    "identity",
+    "initialize",
+    "kaiming_normal",
+    "kaiming_truncated_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_truncated_normal",
+    "lecun_uniform",
     "level",
+    "normal",
+    "ones",
+    "orthogonal",
     "random",
+    "recommend",
+    "sparse",
     "stream_for",
+    "truncated_normal",
     "uniform",
     "validate_name",
+    "variance_scaling",
     "verify_checkpoint",
     "write_checkpoint",
+    "xavier_normal",
     "xavier_scale",
+    "xavier_truncated_normal",
     "xavier_uniform",
+    "zeros",
 ]
 
 levels.choose()

@@ -2,7 +2,7 @@
 """Buffers in, one nogil call, status out. No arithmetic and no CPU knowledge lives here: see csrc/."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_STRIDED, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_STRIDED, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -33,6 +33,7 @@ cdef extern from "fastinit.h" nogil:
         double variance
         double std
         double limit
+        double parent_std
     fi_status fi_spec_init(fi_spec *, fi_base, fi_dtype, const double *)
     void fi_region_normalize(fi_region *)
     int64_t fi_region_size(const fi_region *)
@@ -41,6 +42,10 @@ cdef extern from "fastinit.h" nogil:
     void fi_region_prepare(fi_region *, fi_dtype, fi_stores)
     void fi_fill(const fi_region *, const fi_spec *, uint64_t state, int64_t begin, int64_t end)
     void fi_scale(fi_scale_result *, double scale, double fan, fi_fan kind, double gain)
+    void fi_rescale(double *x, double factor, double p, double q)
+    void fi_rectifier_scale(double *scale, double slope, double moment)
+    void fi_keys(uint64_t *keys, int64_t count, uint64_t state)
+    void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits)
     const char *fi_build_compiler()
     const char *fi_build_flags()
     bint fi_level_self_test()
@@ -153,10 +158,51 @@ cdef class Job:
 
 
 def scale(double scale, double fan, int kind, double gain):
-    """(variance, std, limit) of a fan-scaled scheme; see fi_scale."""
+    """(variance, std, limit, parent_std) of a fan-scaled scheme; see fi_scale."""
     cdef fi_scale_result result
     fi_scale(&result, scale, fan, <fi_fan> kind, gain)
-    return result.variance, result.std, result.limit
+    return result.variance, result.std, result.limit, result.parent_std
+
+
+def rescale(double x, double factor, double p, double q):
+    """x * factor / sqrt(p / q)."""
+    fi_rescale(&x, factor, p, q)
+    return x
+
+
+def rectifier_scale(double slope, double moment):
+    """2 / (1 + moment * slope * slope); see fi_rectifier_scale."""
+    cdef double scale
+    fi_rectifier_scale(&scale, slope, moment)
+    return scale
+
+
+def keys(object out, uint64_t state):
+    """Fill the contiguous uint64 buffer `out` with mix64(draw i) of the stream at `state`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(out, &view, PyBUF_SIMPLE | PyBUF_WRITABLE)
+    try:
+        with nogil:
+            fi_keys(<uint64_t *> view.buf, view.len // 8, state)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def narrow(object values, object out, int dtype, int itemsize):
+    """Round the contiguous float64 buffer `values` into the contiguous bits `out` of `itemsize` bytes each."""
+    cdef Py_buffer source, target
+    PyObject_GetBuffer(values, &source, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        try:
+            if target.len * 8 != source.len * itemsize:
+                raise ValueError("values and out differ in size")
+            with nogil:
+                fi_narrow(<const double *> source.buf, source.len // 8, <fi_dtype> dtype, target.buf)
+        finally:
+            PyBuffer_Release(&target)
+    finally:
+        PyBuffer_Release(&source)
 
 
 def level():

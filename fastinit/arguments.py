@@ -6,9 +6,10 @@ as a size or a seed; negative and too large values are ``ValueError``, never ``O
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -75,6 +76,25 @@ def as_spread(value: SupportsFloat, what: str) -> float:
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{what} must be finite and >= 0, got {number}")
     return abs(number)
+
+
+def as_finite(value: SupportsFloat, what: str) -> float:
+    """Return `value` as a finite float."""
+    number = as_number(value, what)
+    if not math.isfinite(number):
+        raise ValueError(f"{what} must be finite, got {number}")
+    return number
+
+
+def as_choice(value: object, choices: Collection[str], what: str) -> str:
+    """Return `value` if it is one of the names in `choices`; else a ValueError that suggests the nearest."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, got {value!r} ({type(value).__name__})")
+    if value not in choices:
+        near = difflib.get_close_matches(value.lower(), choices, 1, 0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown {what} {value!r}; {hint}expected one of {', '.join(choices)}")
+    return value
 
 
 def shown(number: int) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from .constructions import Construction
 from .errors import CheckpointError, FastinitError
 from .fill import Array, fill
 from .layout import HEADER_LIMIT, METADATA, TensorLayout, read_header
@@ -321,18 +322,25 @@ def _mismatches(
 
 def _first_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
     step = CHUNK_BYTES // tensor.dtype.itemsize
-    buffer = np.empty(min(step, tensor.size), tensor.dtype.bits)
+    built = isinstance(tensor.content, Construction)  # a part of it costs as much as the whole
+    buffer = np.empty(tensor.size if built else min(step, tensor.size), tensor.dtype.bits)
+    if built:
+        out = buffer.reshape(tensor.shape)
+        fill(tensor.shape, tensor.content, tensor.state, dtype=tensor.dtype, out=out)
     for begin in range(0, tensor.size, step):
         end = min(begin + step, tensor.size)
-        chunk = buffer[: end - begin]
-        fill(
-            (tensor.size,),
-            tensor.content,
-            tensor.state,
-            dtype=tensor.dtype,
-            out=chunk,
-            index=slice(begin, end),
-        )
+        if built:
+            chunk = buffer[begin:end]
+        else:
+            chunk = buffer[: end - begin]
+            fill(
+                (tensor.size,),
+                tensor.content,
+                tensor.state,
+                dtype=tensor.dtype,
+                out=chunk,
+                index=slice(begin, end),
+            )
         expected = chunk.view(stored.dtype)
         if not np.array_equal(expected, stored[begin:end]):
             first = int(np.flatnonzero(expected != stored[begin:end])[0])

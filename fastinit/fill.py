@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from types import EllipsisType
@@ -18,7 +19,8 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
-from .distributions import Content, Positions
+from .constructions import Construction
+from .distributions import Content, Distribution, Normal, Positions
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
 from .threads import run
@@ -186,7 +188,7 @@ def choose_dtype(dtype: DType | npt.DTypeLike | None, out: Array | None) -> tupl
 
 
 def prepare(content: Content, dtype: DType) -> _core.Spec | None:
-    """Check that `content` can be drawn into `dtype`; None where no kernel is needed.
+    """Check that `content` can be drawn into `dtype`; None where no kernel is needed for the whole of it.
 
     Raises
     ------
@@ -199,14 +201,17 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
         if held is None or not held.min <= last <= held.max or last != int(last):
             raise DistributionError(f"{content} cannot be stored as {dtype.name}")
         return None
-    spec = _core.Spec(content.base, dtype.code, content.parameters)
+    if isinstance(content, Construction):
+        spec = _core.Spec(_core.CONSTANT, dtype.code, (content.largest,))
+    else:
+        spec = _core.Spec(content.base, dtype.code, content.parameters)
     if spec.status == _core.NOT_AN_INTERVAL:
         raise DistributionError(f"{content} is no interval: it needs low < high and a finite high - low")
     if spec.status == _core.EMPTY_INTERVAL:
         raise DistributionError(f"no {dtype.name} value lies inside {content}; use a wider dtype")
     if spec.status == _core.BEYOND_RANGE:
         raise DistributionError(f"{content} leaves the finite range of {dtype.name}; use a wider dtype")
-    return spec
+    return None if isinstance(content, Construction) else spec
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -254,11 +259,37 @@ def fill(
     result: Any = out
     if target is None:
         result = target = allocate(part.shape, exact or chosen.numpy)
-    if spec is None:
-        _write_integers(target, content, part)
-    else:
+    if spec is not None:
         run(_job(spec, target, chosen, state, part), threads)
+    elif isinstance(content, Construction):
+        whole = _built(content, shape, state, threads)
+        _store(target, chosen, whole if index is None else np.asarray(whole[index]))
+    else:
+        _write_integers(target, content, part)
     return result  # type: ignore[no-any-return]
+
+
+def _built(content: Construction, shape: tuple[int, ...], state: int, threads: int | None) -> Array:
+    """Return a whole construction in float64; what it writes, nobody has seen before."""
+    content.check(shape)
+
+    def normals(std: float = 1.0, index: Index | None = None) -> Array:
+        return fill(shape, Normal(0.0, std), state, index=index, threads=threads)
+
+    try:
+        if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
+            raise MemoryError
+        return content.build(shape, state, normals)
+    except MemoryError:
+        raise AllocationFailed(size_of(shape)) from None
+
+
+def _store(target: Array, dtype: DType, values: Array) -> None:
+    """Write float64 `values` rounded once, to nearest even; a conversion by ml_dtypes would round twice."""
+    assert dtype.code is not None
+    bits = np.empty(values.shape, f"u{dtype.itemsize}")
+    _core.narrow(np.asarray(values, order="C"), bits, dtype.code, dtype.itemsize)
+    target.view(bits.dtype.newbyteorder("=" if target.dtype.isnative else "S"))[...] = bits
 
 
 def _job(spec: _core.Spec, target: Array, dtype: DType, state: int, part: Part) -> _core.Job:
@@ -276,7 +307,7 @@ def _stores(target: Array) -> int:
     return _STORES[wanted]
 
 
-def _write_integers(target: Array, content: Content, part: Part) -> None:
+def _write_integers(target: Array, content: Distribution | Positions, part: Part) -> None:
     if isinstance(content, Positions):
         linear = np.uint64(part.first)
         for length, draws in zip(part.shape, part.draws, strict=True):

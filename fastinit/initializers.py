@@ -1,90 +1,708 @@
 """Initializers: frozen data that turns a shape and its fans into what a tensor is filled with.
 
-The formula stands once, in `VarianceScaling`; the famous names are specialisations of it.
+The formula stands once, in `VarianceScaling`; the famous names are one-line specialisations of it. `Residual`,
+`DepthScaled`, `MuP` and `Scaled` change the spread of another initializer. All of them compare, hash, and travel
+as small JSON objects.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Any, ClassVar, SupportsIndex
 
-from . import _core, distributions
+from . import _core, constructions, distributions
+from .arguments import as_choice, as_finite, as_number, as_shape, as_spread, as_u64
+from .constructions import Construction
 from .distributions import CenteredUniform, Content, Positions
-from .scale import check_fans, check_size, fans
+from .errors import DistributionError
+from .scale import SPATIAL, Axes, axes_of, squared_gain
+
+MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
+SHAPES = ("uniform", "normal", "truncated_normal")
+
+_SPREADS: dict[type[Any], tuple[str, ...]] = {
+    distributions.Constant: ("value",),
+    distributions.Uniform: ("low", "high"),
+    CenteredUniform: ("limit",),
+    distributions.Normal: ("mean", "std"),
+    distributions.TruncatedNormal: ("mean", "std"),
+    constructions.Diagonal: ("gain",),
+    constructions.Orthogonal: ("gain",),
+    constructions.DeltaOrthogonal: ("gain",),
+    constructions.Sparse: ("std",),
+}
+"""The parameters of a content that grow in proportion to its weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class VarianceScaling:
-    """Zero-centered weights of variance ``scale / fan``.
+def rescaled(content: Content, factor: float, p: float = 1.0, q: float = 1.0) -> Content:
+    """Return `content` with every weight times ``factor / sqrt(p / q)``; the arithmetic is C's."""
+    cls: type[Any] = type(content)
+    spreads = _SPREADS[cls]
+    values = [(name, getattr(content, name)) for name in cls.__match_args__]  # every content is a dataclass
+    return cls(*[_core.rescale(value, factor, p, q) if name in spreads else value for name, value in values])  # type: ignore[no-any-return]
 
-    Attributes
-    ----------
-    scheme : str
-        The name shown in plans and errors.
-    scale : float
-        The squared gain.
 
-    Notes
-    -----
-    With ``fan = (fan_in + fan_out) / 2`` and scale 1 this is Glorot and Bengio (2010), eq. 16: uniform on
-    [-limit, limit) with ``limit = sqrt(3 * scale / fan)``.
-    """
+class Initializer:
+    """What a tensor of any shape starts as."""
 
-    scheme: str
-    scale: float
+    __slots__ = ()
+    kind: ClassVar[str]
 
-    def content(self, shape: tuple[int, ...], layout: str = "io", gain: float = 1.0) -> Content:
-        """Return the distribution for a tensor of `shape`, whose axes `layout` names.
+    @property
+    def scheme(self) -> str:
+        """The name shown in plans and errors."""
+        return self.kind
 
-        An empty tensor has nothing to scale and gets a constant. `gain` multiplies the finished limit.
+    def content(
+        self,
+        shape: tuple[int, ...],
+        layout: str = "io",
+        groups: SupportsIndex = 1,
+        fan_in: SupportsIndex | None = None,
+        fan_out: SupportsIndex | None = None,
+    ) -> Content:
+        """Return what a tensor of `shape` is filled with.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The tensor's logical shape.
+        layout, groups
+            The meaning of its axes, as in `fastinit.fans`.
+        fan_in, fan_out : int, optional
+            Taken instead of the counted connections.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For integers of a wrong type or range, and a shape that this initializer cannot be used for.
         """
-        pair = _checked_fans(shape, layout)
-        if pair is None:
-            return distributions.Constant(0.0)
-        _, _, limit = _core.scale(self.scale, float(sum(pair)), _core.FAN_SUM, gain)
-        return CenteredUniform(limit)
+        return self._content(axes_of(shape, layout, groups, fan_in, fan_out))
+
+    def _content(self, axes: Axes) -> Content:
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object, ``{"kind": ..., parameter: value, ...}``, that `from_json` reads."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every initializer is a dataclass
+        return {"kind": self.kind, **{field.name: _to_json(getattr(self, field.name)) for field in fields}}
+
+    def _set(self, **values: Any) -> None:
+        """Put checked values in place of those given; for ``__post_init__``."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
-@lru_cache(maxsize=1024)
-def _checked_fans(shape: tuple[int, ...], layout: str) -> tuple[int, int] | None:
-    """Return the fans, or None of an empty tensor; cached by integers, never by floats.
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Initializer):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and math.isinf(value) else value
 
-    A host that flushes subnormals to zero makes 1e-310 equal to 0.0, and hashes it alike.
+
+def from_json(data: Mapping[str, Any]) -> Initializer:
+    """Return the initializer that `to_json` described; ValueError for anything else.
+
+    Examples
+    --------
+    >>> from fastinit import initializers
+    >>> residual = initializers.Residual(initializers.kaiming("normal", "gelu"), layers=12)
+    >>> initializers.from_json(residual.to_json()) == residual
+    True
     """
-    fan_in, fan_out = fans(shape, layout)
-    if 0 in shape:
-        return None
-    check_fans(fan_in, fan_out)
-    check_size(shape, fan_in, fan_out)
-    return fan_in, fan_out
+    if not isinstance(data, Mapping):
+        raise ValueError(f"an initializer is a JSON object, got {data!r}")
+    parameters = {name: from_json(value) if isinstance(value, Mapping) else value for name, value in data.items()}
+    kind = parameters.pop("kind", None)
+    if not isinstance(kind, str):
+        raise ValueError(f"an initializer needs a kind, one of {', '.join(_KINDS)}; got {kind!r}")
+    cls = _KINDS[as_choice(kind, _KINDS, "kind of initializer")]
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    if parameters.keys() != set(names):
+        raise ValueError(f"{kind!r} takes {names}, got {list(parameters)}")
+    try:
+        return cls(**parameters)
+    except TypeError as error:
+        raise ValueError(f"{kind!r}: {error}") from error
+
+
+# ---- weights of one distribution, whatever the shape -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Initializer):
     """The same value everywhere."""
 
-    scheme: str
     value: float
 
-    def content(self, shape: tuple[int, ...], layout: str = "io") -> Content:  # noqa: ARG002
-        """Return the constant, whatever the shape."""
+    kind: ClassVar[str] = "constant"
+
+    def __post_init__(self) -> None:
+        self._set(value=as_finite(self.value, "value"))
+
+    def _content(self, _axes: Axes) -> Content:
         return distributions.Constant(self.value)
 
 
 @dataclass(frozen=True, slots=True)
-class PositionIds:
+class Zeros(Initializer):
+    """0 everywhere."""
+
+    kind: ClassVar[str] = "zeros"
+
+    def _content(self, _axes: Axes) -> Content:
+        return distributions.Constant(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ones(Initializer):
+    """1 everywhere."""
+
+    kind: ClassVar[str] = "ones"
+
+    def _content(self, _axes: Axes) -> Content:
+        return distributions.Constant(1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(Initializer):
+    """Uniform on [low, high)."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    kind: ClassVar[str] = "uniform"
+
+    def __post_init__(self) -> None:
+        low, high = as_finite(self.low, "low"), as_finite(self.high, "high")
+        if not low < high:
+            raise DistributionError(f"uniform needs low < high, got low={low} and high={high}")
+        self._set(low=low, high=high)
+
+    def _content(self, _axes: Axes) -> Content:
+        return distributions.Uniform(self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Normal(Initializer):
+    """Normal with `mean` and standard deviation `std`; a std of 0 gives the mean."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+    kind: ClassVar[str] = "normal"
+
+    def __post_init__(self) -> None:
+        self._set(mean=as_finite(self.mean, "mean"), std=as_spread(self.std, "std"))
+
+    def _content(self, _axes: Axes) -> Content:
+        return distributions.Normal(self.mean, self.std)
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedNormal(Initializer):
+    """``mean + std * z``, z standard normal inside [lower, upper]: bounds in standard deviations, None for none.
+
+    `mean` and `std` are those of the normal before it is truncated.
+    """
+
+    mean: float = 0.0
+    std: float = 1.0
+    lower: float = -2.0
+    upper: float = 2.0
+
+    kind: ClassVar[str] = "truncated_normal"
+
+    def __post_init__(self) -> None:
+        lower = -math.inf if self.lower is None else as_number(self.lower, "lower")
+        upper = math.inf if self.upper is None else as_number(self.upper, "upper")
+        if not lower < upper:
+            raise DistributionError(
+                "truncated_normal needs lower < upper, in standard deviations; "
+                f"got lower={lower} and upper={upper}"
+            )
+        self._set(mean=as_finite(self.mean, "mean"), std=as_spread(self.std, "std"), lower=lower, upper=upper)
+
+    def _content(self, _axes: Axes) -> Content:
+        return distributions.TruncatedNormal(self.mean, self.std, self.lower, self.upper)
+
+
+@dataclass(frozen=True, slots=True)
+class PositionIds(Initializer):
     """0, 1, ..., n - 1 along the last axis."""
 
-    scheme: str = "positions"
+    kind: ClassVar[str] = "positions"
 
-    def content(self, shape: tuple[int, ...], layout: str = "io") -> Content:  # noqa: ARG002
-        """Return the positions of the last axis."""
-        return Positions(shape[-1])
+    def _content(self, axes: Axes) -> Content:
+        return Positions(axes.shape[-1])
 
 
-Initializer = VarianceScaling | Constant | PositionIds
+# ---- weights scaled by their fans --------------------------------------------------------------------
 
-XAVIER_UNIFORM = VarianceScaling("xavier_uniform", 1.0)
-ZEROS = Constant("zeros", 0.0)
-ONES = Constant("ones", 1.0)
+
+@dataclass(frozen=True, slots=True)
+class VarianceScaling(Initializer):
+    """Zero-centered weights of variance ``scale / fan``.
+
+    Attributes
+    ----------
+    scale : float
+        The squared gain; finite and >= 0.
+    mode : {"fan_in", "fan_out", "fan_avg", "fan_geo_avg"}
+        What `fan` is: one of the two fans, their arithmetic or their geometric mean.
+    distribution : {"uniform", "normal", "truncated_normal"}
+        Uniform on [-limit, limit) with ``limit = sqrt(3 * scale / fan)``; normal; or a normal truncated at two of
+        its standard deviations, which is made wider by 1 / 0.8796 so that the variance *after* truncation is
+        the promised one.
+
+    Notes
+    -----
+    An empty tensor has nothing to scale and gets a constant.
+
+    References
+    ----------
+    Glorot and Bengio (2010), eq. 16 (scale 1, fan_avg); He et al. (2015), eq. 10 and 15 (scale 2, fan_in);
+    LeCun et al. (1998), "Efficient BackProp", eq. 16 (scale 1, fan_in).
+    """
+
+    scale: float
+    mode: str
+    distribution: str
+
+    kind: ClassVar[str] = "variance_scaling"
+
+    def __post_init__(self) -> None:
+        as_choice(self.mode, MODES, "mode")
+        as_choice(self.distribution, SHAPES, "distribution")
+        self._set(scale=as_spread(self.scale, "scale"))
+
+    @property
+    def scheme(self) -> str:
+        """The famous name where it has one."""
+        famous = {(1.0, "fan_avg"): "xavier", (2.0, "fan_in"): "kaiming", (1.0, "fan_in"): "lecun"}
+        return f"{famous.get((self.scale, self.mode), self.kind)}_{self.distribution}"
+
+    def _content(self, axes: Axes) -> Content:
+        return self.scaled(axes, 1.0)
+
+    def scaled(self, axes: Axes, gain: float) -> Content:
+        """Return the content whose finished standard deviation or limit is multiplied by `gain`."""
+        pair = axes.checked_fans
+        if pair is None:
+            return distributions.Constant(0.0)
+        fan_in, fan_out = pair
+        if self.mode == "fan_avg":
+            fan, kind = fan_in + fan_out, _core.FAN_SUM
+        elif self.mode == "fan_geo_avg":
+            fan, kind = fan_in * fan_out, _core.FAN_PRODUCT
+        else:
+            fan, kind = fan_in if self.mode == "fan_in" else fan_out, _core.FAN
+        _, std, limit, parent_std = _core.scale(self.scale, float(fan), kind, gain)
+        if self.distribution == "uniform":
+            return CenteredUniform(limit)
+        if self.distribution == "normal":
+            return distributions.Normal(0.0, std)
+        return distributions.TruncatedNormal(0.0, parent_std, -2.0, 2.0)
+
+
+def xavier(distribution: str = "uniform") -> VarianceScaling:
+    """Return Glorot and Bengio's (2010) scheme: variance ``2 / (fan_in + fan_out)``."""
+    return VarianceScaling(1.0, "fan_avg", distribution)
+
+
+def kaiming(
+    distribution: str = "uniform", nonlinearity: str = "relu", a: float | None = None, mode: str = "fan_in"
+) -> VarianceScaling:
+    """Return He et al.'s (2015) scheme: variance ``gain**2 / fan``; `a` is the parameter of the gain."""
+    return VarianceScaling(squared_gain(nonlinearity, a), mode, distribution)
+
+
+def lecun(distribution: str = "uniform") -> VarianceScaling:
+    """Return LeCun et al.'s (1998) scheme: variance ``1 / fan_in``."""
+    return VarianceScaling(1.0, "fan_in", distribution)
+
+
+glorot = xavier
+he = kaiming
+
+# ---- constructions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(Initializer):
+    """`gain` on the diagonal of a matrix, or of every matrix of a stack; zero elsewhere."""
+
+    gain: float = 1.0
+
+    kind: ClassVar[str] = "identity"
+
+    def __post_init__(self) -> None:
+        self._set(gain=as_spread(self.gain, "gain"))
+
+    def _content(self, axes: Axes) -> Content:
+        if set(axes.letters.lower()) & set(SPATIAL):
+            raise ValueError(f"identity fills matrices, not layout {axes.layout!r}; for a convolution use dirac")
+        return constructions.Diagonal(self.gain, axes.layout, axes.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Dirac(Initializer):
+    """The kernel that hands every input on to the output of its number, in each of `groups` groups.
+
+    The tap is the middle of the receptive field, n // 2 of an axis of length n, as in torch.
+    """
+
+    groups: SupportsIndex = 1
+
+    kind: ClassVar[str] = "dirac"
+
+    def __post_init__(self) -> None:
+        self._set(groups=as_u64(self.groups, "groups"))
+
+    def _content(self, axes: Axes) -> Content:
+        content = constructions.Diagonal(1.0, axes.layout, as_u64(self.groups, "groups"))
+        content.check(axes.shape)
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class Orthogonal(Initializer):
+    """`gain` times a uniformly (Haar) distributed orthonormal matrix: outputs against everything else.
+
+    The smaller side is orthonormal. Every group of a grouped convolution and every matrix of a stack is one.
+
+    References
+    ----------
+    Saxe, McClelland and Ganguli (2014), "Exact solutions to the nonlinear dynamics of learning in deep linear
+    neural networks".
+    """
+
+    gain: float = 1.0
+
+    kind: ClassVar[str] = "orthogonal"
+
+    def __post_init__(self) -> None:
+        self._set(gain=as_spread(self.gain, "gain"))
+
+    def _content(self, axes: Axes) -> Content:
+        content = constructions.Orthogonal(self.gain, axes.layout, axes.groups)
+        content.check(axes.shape)
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaOrthogonal(Initializer):
+    """`gain` times an orthonormal matrix at the middle of the receptive field; no more inputs than outputs.
+
+    The tap is (n - 1) // 2 of an axis of length n, as in JAX.
+
+    References
+    ----------
+    Xiao et al. (2018), "Dynamical isometry and a mean field theory of CNNs".
+    """
+
+    gain: float = 1.0
+
+    kind: ClassVar[str] = "delta_orthogonal"
+
+    def __post_init__(self) -> None:
+        self._set(gain=as_spread(self.gain, "gain"))
+
+    def _content(self, axes: Axes) -> Content:
+        content = constructions.DeltaOrthogonal(self.gain, axes.layout, axes.groups)
+        content.check(axes.shape)
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse(Initializer):
+    """Normal weights of which ``ceil(fraction * rows)`` are zero in every column of the stored matrix.
+
+    In the layout ``"io"`` a column is what one unit receives, as in the source.
+
+    References
+    ----------
+    Martens (2010), "Deep learning via Hessian-free optimization", section 5.
+    """
+
+    fraction: float
+    std: float = 0.01
+
+    kind: ClassVar[str] = "sparse"
+
+    def __post_init__(self) -> None:
+        checked = constructions.Sparse(self.fraction, self.std)
+        self._set(fraction=checked.fraction, std=checked.std)
+
+    def _content(self, axes: Axes) -> Content:
+        content = constructions.Sparse(self.fraction, self.std)
+        content.check(axes.shape)
+        return content
+
+
+# ---- the spread of another initializer, changed ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed(Initializer):
+    """The weights of `base`, by another spread."""
+
+    base: Initializer
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.base, Initializer) or isinstance(self.base, PositionIds):
+            raise TypeError(f"base must be an initializer of weights, got {self.base!r}")
+
+    @property
+    def scheme(self) -> str:
+        """The name of the base inside that of the change."""
+        return f"{self.kind}({self.base.scheme})"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled(_Changed):
+    """Every weight of `base` times `factor`; finite and >= 0."""
+
+    factor: float
+
+    kind: ClassVar[str] = "scaled"
+
+    def __post_init__(self) -> None:
+        _Changed.__post_init__(self)
+        self._set(factor=as_spread(self.factor, "factor"))
+
+    def _content(self, axes: Axes) -> Content:
+        return rescaled(self.base._content(axes), self.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Residual(_Changed):
+    """`base` with its spread divided by ``sqrt(2 * layers)``.
+
+    For the projections that write to the residual stream of a transformer of `layers` layers, each of which writes
+    twice (attention and feed-forward).
+
+    References
+    ----------
+    Radford et al. (2019), "Language models are unsupervised multitask learners" (GPT-2), section 2.3.
+
+    Examples
+    --------
+    >>> from fastinit import initializers
+    >>> initializers.Residual(initializers.Normal(std=0.02), layers=12).content((768, 768)).std
+    0.004082482904638631
+    """
+
+    layers: int
+
+    kind: ClassVar[str] = "residual"
+
+    def __post_init__(self) -> None:
+        _Changed.__post_init__(self)
+        layers = as_u64(self.layers, "layers")
+        if layers == 0:
+            raise ValueError("layers must be at least 1: it counts the layers that write to the residual stream")
+        self._set(layers=layers)
+
+    def _content(self, axes: Axes) -> Content:
+        return rescaled(self.base._content(axes), 1.0, float(2 * self.layers))
+
+
+@dataclass(frozen=True, slots=True)
+class DepthScaled(_Changed):
+    """`base` with its spread divided by ``sqrt(2 * (layer + 1))``, for layer 0, 1, ...
+
+    References
+    ----------
+    Zhang, Titov and Sennrich (2019), "Improving deep transformer with depth-scaled initialization and merged
+    attention", has the law; with the factor 2 it is OLMo's ("mitchell") and torchtitan's (``depth_init``).
+    """
+
+    layer: int
+
+    kind: ClassVar[str] = "depth_scaled"
+
+    def __post_init__(self) -> None:
+        _Changed.__post_init__(self)
+        self._set(layer=as_u64(self.layer, "layer"))
+
+    def _content(self, axes: Axes) -> Content:
+        return rescaled(self.base._content(axes), 1.0, float(2 * (self.layer + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class MuP(Initializer):
+    """The weights `base` has at `base_shape`, carried over to other widths by the maximal update parametrization.
+
+    Attributes
+    ----------
+    base_shape : tuple of int
+        The tensor's shape in the small model whose hyperparameters were tuned. Inputs or outputs that differ from
+        it are *wide*.
+    base : Initializer
+        What the tensor has there; a distribution, not a construction.
+
+    Notes
+    -----
+    With std0 the standard deviation of `base` at `base_shape`:
+
+    =====================  ==========================================  =========================================
+    wide                   tensors                                     std
+    =====================  ==========================================  =========================================
+    neither                norm gains, convolutions of fixed channels  std0
+    outputs only           input weights, embeddings, biases           std0
+    inputs only            output weights (with mup's MuReadout)       std0
+    inputs and outputs     hidden weights                              ``std0 / sqrt(inputs / base inputs)``
+    =====================  ==========================================  =========================================
+
+    Learning rates and the output multiplier are not an initializer's.
+
+    References
+    ----------
+    Yang et al. (2022), "Tensor Programs V: tuning large neural networks via zero-shot hyperparameter transfer",
+    table 8; the package ``mup`` (``mup.init``), with which the tests compare it.
+    """
+
+    base_shape: tuple[int, ...]
+    base: Initializer = VarianceScaling(2.0, "fan_in", "normal")
+
+    kind: ClassVar[str] = "mup"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.base, Initializer):
+            raise TypeError(f"base must be an initializer, got {self.base!r}")
+        base_shape = as_shape(self.base_shape)
+        if 0 in base_shape:
+            raise ValueError(f"base_shape must have no zero, got {base_shape}")
+        self._set(base_shape=base_shape)
+
+    @property
+    def scheme(self) -> str:
+        """The name of the base inside that of the change."""
+        return f"{self.kind}({self.base.scheme})"
+
+    def _content(self, axes: Axes) -> Content:
+        at_base = dataclasses.replace(axes, shape=self.base_shape)
+        content = self.base._content(at_base)
+        if isinstance(content, Construction | Positions):
+            raise DistributionError(f"mup scales the standard deviation of a distribution, not {self.base.scheme}")
+        if len(axes.shape) != len(self.base_shape):
+            raise ValueError(f"shape {axes.shape} and base_shape {self.base_shape} differ in their number of axes")
+        if len(axes.shape) < 2:
+            return content
+        lengths = {
+            letter.lower(): (length, base)
+            for letter, length, base in zip(axes.letters, axes.shape, self.base_shape, strict=True)
+        }
+        wide = {letter for letter, (length, base) in lengths.items() if length != base}
+        if wide - set("io"):
+            raise ValueError(
+                f"only inputs and outputs have a width, but shape {axes.shape} differs from base_shape "
+                f"{self.base_shape} in {', '.join(sorted(wide - set('io')))} (layout {axes.layout!r})"
+            )
+        return rescaled(content, 1.0, *map(float, lengths["i"])) if len(wide) == 2 else content
+
+
+_KINDS: dict[str, type[Initializer]] = {
+    cls.kind: cls
+    for cls in (
+        Constant,
+        Zeros,
+        Ones,
+        Uniform,
+        Normal,
+        TruncatedNormal,
+        PositionIds,
+        VarianceScaling,
+        Identity,
+        Dirac,
+        Orthogonal,
+        DeltaOrthogonal,
+        Sparse,
+        Scaled,
+        Residual,
+        DepthScaled,
+        MuP,
+    )
+}
+
+XAVIER_UNIFORM = xavier("uniform")
+ZEROS = Zeros()
+ONES = Ones()
 POSITIONS = PositionIds()
+
+# ---- which one ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """An initializer, and why."""
+
+    initializer: Initializer
+    reason: str
+
+
+def recommend(activation: str, residual_layers: SupportsIndex | None = None) -> Recommendation:
+    """Recommend an initializer for the weights in front of an activation.
+
+    Parameters
+    ----------
+    activation : str
+        A nonlinearity that `gain` knows.
+    residual_layers : int, optional
+        The number of layers N of a residual network, for the projections that write to its residual stream.
+
+    Returns
+    -------
+    Recommendation
+        The initializer and the reason, in words.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> advice = fastinit.recommend("gelu", residual_layers=12)
+    >>> advice.initializer.scheme
+    'residual(kaiming_normal)'
+    >>> print(advice.reason)
+    gelu passes about half of its inputs, as relu does: Kaiming, variance 2 / fan_in, makes up for it; each of \
+12 layers adds to the residual stream twice: dividing by sqrt(2 * 12) keeps the sum's variance from growing
+    """
+    scale = squared_gain(activation)
+    initializer: Initializer
+    if activation == "selu":
+        initializer = lecun("normal")
+        reason = (
+            "selu keeps mean 0 and variance 1 by itself with LeCun, variance 1 / fan_in (Klambauer et al., 2017)"
+        )
+    elif activation in ("elu", "softplus"):
+        initializer = kaiming("normal", activation)
+        reason = (
+            f"a signal through {activation} keeps its second moment with variance {scale:.4g} / fan_in, by He et "
+            "al.'s (2015) equation 10"
+        )
+    elif scale in (1.0, squared_gain("tanh")):
+        initializer = xavier("uniform")
+        reason = (
+            f"{activation} is nearly linear and symmetric around where its inputs start: Xavier, variance "
+            "2 / (fan_in + fan_out), keeps signals and gradients at one scale (Glorot and Bengio, 2010)"
+        )
+    else:
+        initializer = kaiming("normal", activation)
+        passes = (
+            "zeroes half of its inputs"
+            if activation == "relu"
+            else "passes about half of its inputs, as relu does"
+        )
+        reason = f"{activation} {passes}: Kaiming, variance {scale:.4g} / fan_in, makes up for it"
+    if residual_layers is None:
+        return Recommendation(initializer, reason)
+    residual = Residual(initializer, as_u64(residual_layers, "residual_layers"))
+    return Recommendation(
+        residual,
+        f"{reason}; each of {residual.layers} layers adds to the residual stream twice: dividing by "
+        f"sqrt(2 * {residual.layers}) keeps the sum's variance from growing",
+    )

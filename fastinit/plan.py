@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from . import _core, distributions
 from .arguments import as_u64, size_of
+from .constructions import Construction
 from .distributions import Content
 from .dtypes import BY_NAME, DType, as_dtype
 from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError
@@ -109,7 +110,9 @@ class Plan(Mapping[str, PlannedTensor]):
                 raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
             try:
                 prepare(tensor.content, tensor.dtype)
-            except InitializationError as error:
+                if isinstance(tensor.content, Construction):
+                    tensor.content.check(tensor.shape)
+            except (InitializationError, ValueError) as error:
                 raise PlanError(f"tensor {tensor.name!r}: {error}") from error
         prove_disjoint((tensor.name, tensor.state, tensor.draws) for tensor in tensors)
         self.seed = seed

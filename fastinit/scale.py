@@ -1,19 +1,48 @@
-"""Fans, layouts and the Xavier scale: how wide a starting distribution should be.
+"""Fans, layouts, gains and the Xavier scale: how wide a starting distribution should be.
 
 Integers are added and multiplied exactly here; the floating-point arithmetic runs in C, inside the kernels'
-environment, so that a host's rounding mode cannot move a limit.
+environment, so that a host's rounding mode cannot move a limit. Read `Axes` first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _core
-from .arguments import U64_LIMIT, as_u64, size_of
+from .arguments import U64_LIMIT, Shape, as_choice, as_finite, as_shape, as_u64, size_of
 from .errors import FanSumOverflow, ShapeProductOverflow, ZeroFanIn, ZeroFanOut
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SPATIAL = "dhwlt"
 STACKED = "e"
+
+_NO_PARAMETER = {
+    "linear": 1.0,
+    "conv1d": 1.0,
+    "conv2d": 1.0,
+    "conv3d": 1.0,
+    "conv_transpose1d": 1.0,
+    "conv_transpose2d": 1.0,
+    "conv_transpose3d": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 2.7777777777777777,  # 25/9
+    "relu": 2.0,
+    "gelu": 2.0,
+    "silu": 2.0,
+    "swish": 2.0,
+    "selu": 0.5625,  # 9/16
+    "softplus": 1.0854865029883434,
+}
+"""nonlinearity -> squared gain; `gain` has the sources."""
+
+_RECTIFIERS = {"leaky_relu": (0.01, 1.0), "elu": (1.0, 0.2898908349858477)}
+"""nonlinearity -> its default parameter, and the moment of its negative side (see fi_rectifier_scale)."""
+
+NONLINEARITIES = (*_NO_PARAMETER, *_RECTIFIERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +104,7 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
     fan_in = as_u64(fan_in, "fan_in")
     fan_out = as_u64(fan_out, "fan_out")
     check_fans(fan_in, fan_out)
-    variance, std, limit = _core.scale(1.0, float(fan_in + fan_out), _core.FAN_SUM, 1.0)
+    variance, std, limit, _ = _core.scale(1.0, float(fan_in + fan_out), _core.FAN_SUM, 1.0)
     return XavierScale(fan_in, fan_out, variance, std, limit)
 
 
@@ -101,13 +130,8 @@ def parse_layout(layout: str) -> str:
     """Check that `layout` names axes: one ``i``, one ``o``, the rest spatial (``d h w l t``) or ``e``."""
     if not isinstance(layout, str):
         raise TypeError(f"layout must be a str such as 'io', 'oi' or 'oihw', got {layout!r}")
-    counts = {letter: layout.count(letter) for letter in layout}
-    if (
-        counts.get("i") != 1
-        or counts.get("o") != 1
-        or max(counts.values()) > 1
-        or set(layout) - set("io" + SPATIAL + STACKED)
-    ):
+    plain = layout.replace("I", "i") if "O" not in layout else layout.replace("O", "o")
+    if not ({"i", "o"} <= set(plain) <= set("io" + SPATIAL + STACKED) and len(set(plain)) == len(plain)):
         raise ValueError(
             f"layout {layout!r} must name each axis once: 'i' (inputs), 'o' (outputs), any of "
             f"{', '.join(SPATIAL)} for the receptive field, 'e' for stacked matrices; "
@@ -116,16 +140,144 @@ def parse_layout(layout: str) -> str:
     return layout
 
 
-def fans(shape: tuple[int, ...], layout: str = "io") -> tuple[int, int]:
+@dataclass(frozen=True)
+class Axes:
+    """A weight tensor's shape and what its axes mean; nothing is checked before it is needed.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Logical shape.
+    layout : str
+        One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field,
+        ``e`` a stack of independent matrices. The letters say what an axis is to the *layer*, so a transposed
+        convolution needs no flag: torch's Conv2d weight is ``"oihw"``, its ConvTranspose2d weight ``"iohw"``.
+    groups : int
+        Groups of a grouped convolution. Its tensor holds all groups along one axis, and one group's share along
+        the other: all outputs by default (``"oihw"`` and ``"hwio"`` of torch, JAX and Keras); an upper-case
+        ``I`` says that it is the inputs (``"Iohw"``: torch's grouped ConvTranspose2d; ``"hwIo"``: Keras's
+        DepthwiseConv2D).
+    fan_in, fan_out : int or None
+        What to take instead of the counted connections.
+    """
+
+    shape: tuple[int, ...]
+    layout: str = "io"
+    groups: int = 1
+    fan_in: int | None = None
+    fan_out: int | None = None
+
+    @cached_property
+    def letters(self) -> str:
+        """The layout, checked against the shape, in lower case but for the axis that holds all groups.
+
+        Raises
+        ------
+        ValueError
+            If the tensor has fewer than two axes, not as many as the layout names, or groups that do not divide
+            the axis that holds them.
+        """
+        layout, shape = parse_layout(self.layout), self.shape
+        if len(shape) < 2:
+            raise ValueError(
+                f"a {len(shape)}-d tensor (shape {shape}) has no fan_in and fan_out to scale by; "
+                "fan-scaled schemes need at least two axes, or both fan_in= and fan_out="
+            )
+        if len(shape) != len(layout):
+            raise ValueError(
+                f"layout {layout!r} names {len(layout)} axes, but shape {shape} has {len(shape)}; "
+                "name every axis, for example layout='oihw' for a torch convolution"
+            )
+        letters = layout if "I" in layout else layout.replace("o", "O")
+        holder = "I" if "I" in letters else "O"
+        length = shape[letters.index(holder)]
+        if self.groups == 0 or length % self.groups:
+            raise ValueError(
+                f"groups={self.groups} must divide the {length} {'inputs' if holder == 'I' else 'outputs'} "
+                f"of shape {shape}, layout {layout!r}"
+            )
+        return letters
+
+    @cached_property
+    def fans(self) -> tuple[int, int]:
+        """The connections into and out of a unit: exact, and zero where an axis is."""
+        parse_layout(self.layout)
+        if self.fan_in is not None and self.fan_out is not None:
+            return self.fan_in, self.fan_out
+        fan_in = fan_out = 1
+        for letter, length in zip(self.letters, self.shape, strict=True):
+            share = length // self.groups if letter in "IO" else length
+            if letter in "iI" + SPATIAL:
+                fan_in *= share
+            if letter in "oO" + SPATIAL:
+                fan_out *= share
+        return (
+            fan_in if self.fan_in is None else self.fan_in,
+            fan_out if self.fan_out is None else self.fan_out,
+        )
+
+    @cached_property
+    def checked_fans(self) -> tuple[int, int] | None:
+        """The fans, neither of them zero and their sum no overflow; None of an empty tensor."""
+        fan_in, fan_out = self.fans
+        if 0 in self.shape:
+            return None
+        check_fans(fan_in, fan_out)
+        check_size(self.shape, fan_in, fan_out)
+        return fan_in, fan_out
+
+    def blocks(self, array: np.ndarray[Any, Any], first: str = "egoi") -> np.ndarray[Any, Any]:
+        """Return a view of a C-ordered `array` of this shape: stack, group and the axes of `first` come first.
+
+        There is always a stack axis ``e`` and a group axis ``g``; ``i`` and ``o`` count within a group.
+        """
+        letters, lengths = "", []
+        for letter, length in zip(self.letters, self.shape, strict=True):
+            letters += "g" + letter.lower() if letter in "IO" else letter
+            lengths += [self.groups, length // self.groups] if letter in "IO" else [length]
+        if STACKED not in letters:
+            letters, lengths = STACKED + letters, [1, *lengths]
+        rank = {letter: place for place, letter in enumerate(first)}
+        order = sorted(range(len(letters)), key=lambda axis: rank.get(letters[axis], len(first)))
+        return array.reshape(lengths).transpose(order)
+
+
+_axes = lru_cache(maxsize=1024)(Axes)  # keyed by integers and text, never by floats
+
+
+def axes_of(
+    shape: tuple[int, ...],
+    layout: str = "io",
+    groups: SupportsIndex = 1,
+    fan_in: SupportsIndex | None = None,
+    fan_out: SupportsIndex | None = None,
+) -> Axes:
+    """Return the `Axes` of a request, after checking the types of its numbers."""
+    if type(groups) is not int or groups < 0:
+        groups = as_u64(groups, "groups")
+    if fan_in is not None:
+        fan_in = as_u64(fan_in, "fan_in")
+    if fan_out is not None:
+        fan_out = as_u64(fan_out, "fan_out")
+    if not isinstance(layout, str):
+        parse_layout(layout)
+    return _axes(shape, layout, groups, fan_in, fan_out)
+
+
+def fans(shape: Shape, layout: str = "io", groups: SupportsIndex = 1) -> tuple[int, int]:
     """Count the connections into and out of a unit of a weight tensor.
 
     Parameters
     ----------
-    shape : tuple of int
+    shape : int or tuple of int
         The tensor's logical shape.
     layout : str, default "io"
-        One letter an axis: ``i`` inputs, ``o`` outputs, ``d h w l t`` the receptive field (it multiplies
-        both fans), ``e`` a stack of independent matrices (it counts for neither).
+        One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field (it
+        multiplies both fans), ``e`` a stack of independent matrices (it counts for neither). A transposed
+        convolution is named as any other tensor: torch's ConvTranspose2d weight is ``"iohw"``.
+    groups : int, default 1
+        Groups of a grouped convolution; only the connections a unit really has are counted. The outputs' axis
+        holds all groups, or the inputs' where its letter is an upper-case ``I``.
 
     Returns
     -------
@@ -135,19 +287,78 @@ def fans(shape: tuple[int, ...], layout: str = "io") -> tuple[int, int]:
     Raises
     ------
     ValueError
-        If the tensor has fewer than two axes, or not as many as `layout` names.
+        If the tensor has fewer than two axes, or not as many as `layout` names, or if `groups` does not divide
+        the axis that holds them.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.fans((784, 10))
+    (784, 10)
+    >>> fastinit.fans((32, 16, 3, 3), "oihw")
+    (144, 288)
+    >>> fastinit.fans((64, 16, 3), "oiw", groups=4)  # 16 of 64 inputs reach an output
+    (48, 48)
+    >>> fastinit.fans((3, 3, 64, 1), "hwIo", groups=64)  # depthwise, as Keras stores it
+    (9, 9)
     """
-    parse_layout(layout)
-    if len(shape) < 2:
-        raise ValueError(
-            f"a {len(shape)}-d tensor (shape {shape}) has no fan_in and fan_out to scale by; "
-            "fan-scaled schemes need at least two axes"
-        )
-    if len(shape) != len(layout):
-        raise ValueError(
-            f"layout {layout!r} names {len(layout)} axes, but shape {shape} has {len(shape)}; "
-            "name every axis, for example layout='oihw' for a torch convolution"
-        )
-    axes = dict(zip(layout, shape, strict=True))
-    field = size_of(tuple(length for letter, length in axes.items() if letter in SPATIAL))
-    return axes["i"] * field, axes["o"] * field
+    return axes_of(as_shape(shape), layout, groups).fans
+
+
+def squared_gain(nonlinearity: str, param: float | None = None) -> float:
+    """Return the square of `gain`: the `scale` of a variance scaling."""
+    if as_choice(nonlinearity, NONLINEARITIES, "nonlinearity") in _RECTIFIERS:
+        default, moment = _RECTIFIERS[nonlinearity]
+        return _core.rectifier_scale(default if param is None else as_finite(param, "param"), moment)
+    if param is not None:
+        raise ValueError(f"{nonlinearity} has no parameter, but param={param!r} is given")
+    return _NO_PARAMETER[nonlinearity]
+
+
+def gain(nonlinearity: str, param: float | None = None) -> float:
+    """Return the factor by which a nonlinearity wants the standard deviation of its weights multiplied.
+
+    Parameters
+    ----------
+    nonlinearity : str
+        linear, conv1d to conv3d, conv_transpose1d to conv_transpose3d, sigmoid, tanh, relu, leaky_relu, gelu,
+        silu (or swish), selu, elu, softplus.
+    param : float, optional
+        The negative slope of leaky_relu (0.01), the alpha of elu (1).
+
+    Returns
+    -------
+    float
+        The square root of a scale: multiply a standard deviation or a limit by it.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name (the nearest one is suggested), and for a parameter that the function has not.
+
+    Notes
+    -----
+    He et al. (2015), eq. 10: signals keep their second moment where the squared gain is ``1 / E[f(z)**2]``, z a
+    standard normal. That gives *relu* 2 and *leaky_relu* ``2 / (1 + a**2)`` (eq. 15); *elu*
+    ``2 / (1 + 0.28989 * alpha**2)``, 1.5505 for alpha 1, where 0.28989 is
+    ``2 * (e**2 * Phi(-2) - 2 * e**0.5 * Phi(-1)) + 1``; *softplus* 1.0855, by quadrature.
+    *linear*, convolutions and *sigmoid* 1 (Glorot and Bengio, 2010, near the origin); *tanh* 5/3 (LeCun et al.,
+    1998, "Efficient BackProp"; torch) and *selu* 3/4 (torch): the last is what was found stable in practice;
+    for the fixed point of Klambauer et al. (2017) take linear. *gelu* and *silu* take relu's by convention;
+    the equation above would give 2.3517 and 2.8108.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.gain("relu"), fastinit.gain("tanh"), fastinit.gain("selu")
+    (1.4142135623730951, 1.6666666666666667, 0.75)
+    >>> round(fastinit.gain("leaky_relu", 0.2), 6), round(fastinit.gain("elu"), 6)
+    (1.386751, 1.245198)
+    >>> fastinit.gain("rleu")
+    Traceback (most recent call last):
+    ValueError: unknown nonlinearity 'rleu'; did you mean 'relu'? expected one of linear, conv1d, conv2d, conv3d, \
+conv_transpose1d, conv_transpose2d, conv_transpose3d, sigmoid, tanh, relu, gelu, silu, swish, selu, softplus, \
+leaky_relu, elu
+    """
+    _, std, _, _ = _core.scale(squared_gain(nonlinearity, param), 1.0, _core.FAN, 1.0)
+    return std
