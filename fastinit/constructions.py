@@ -43,7 +43,7 @@ class Construction:
         raise NotImplementedError
 
     def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:
-        """Return the whole tensor, in float64, from the stream at `state`."""
+        """Return the whole tensor, in float64 and not empty, from the stream at `state`."""
         raise NotImplementedError
 
 
@@ -85,9 +85,8 @@ class Diagonal(_OnAxes):
         """Return the whole tensor."""
         whole = np.zeros(shape)
         blocks = self.axes(shape).blocks(whole)
-        if whole.size:
-            channels = np.arange(min(blocks.shape[2:4]))
-            blocks[:, :, channels, channels, *(length // 2 for length in blocks.shape[4:])] = self.gain
+        channels = np.arange(min(blocks.shape[2:4]))
+        blocks[:, :, channels, channels, *(length // 2 for length in blocks.shape[4:])] = self.gain
         return whole
 
 
@@ -124,15 +123,14 @@ class DeltaOrthogonal(_OnAxes):
     def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:  # noqa: ARG002
         """Return the whole tensor."""
         whole = np.zeros(shape)
-        if whole.size:
-            letters = self.axes(shape).letters
-            middle = tuple(
-                (length - 1) // 2 if letter in SPATIAL else slice(None)
-                for letter, length in zip(letters, shape, strict=True)
-            )
-            matrix = normals(index=middle)
-            layout = "".join(letter for letter in letters if letter not in SPATIAL)
-            whole[middle] = _orthonormal(matrix, Axes(matrix.shape, layout, self.groups), self.gain)
+        letters = self.axes(shape).letters
+        middle = tuple(
+            (length - 1) // 2 if letter in SPATIAL else slice(None)
+            for letter, length in zip(letters, shape, strict=True)
+        )
+        matrix = normals(index=middle)
+        layout = "".join(letter for letter in letters if letter not in SPATIAL)
+        whole[middle] = _orthonormal(matrix, Axes(matrix.shape, layout, self.groups), self.gain)
         return whole
 
 
@@ -145,8 +143,6 @@ def _orthonormal(normals: Array, axes: Axes, gain: float) -> Array:
     groups", section 5.
     """
     result = np.empty(normals.shape)
-    if not normals.size:
-        return result
     blocks = axes.blocks(normals, "ego")
     stack, groups, outputs = blocks.shape[:3]
     matrices = blocks.reshape(stack * groups, outputs, -1)
@@ -193,7 +189,7 @@ class Sparse(Construction):
         """Return the whole tensor."""
         weights = normals(std=self.std)
         zeros = math.ceil(_core.rescale(self.fraction, float(shape[0]), 1.0, 1.0))
-        if zeros and weights.size:
+        if zeros:
             keys = np.empty(shape, np.uint64)
             _core.keys(keys, state)
             weights[keys <= np.partition(keys, zeros - 1, axis=0)[zeros - 1]] = 0.0

@@ -276,6 +276,8 @@ def _built(content: Construction, shape: tuple[int, ...], state: int, threads: i
     def normals(std: float = 1.0, index: Index | None = None) -> Array:
         return fill(shape, Normal(0.0, std), state, index=index, threads=threads)
 
+    if 0 in shape:
+        return np.empty(shape)
     try:
         if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
             raise MemoryError

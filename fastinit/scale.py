@@ -253,7 +253,7 @@ def axes_of(
     fan_out: SupportsIndex | None = None,
 ) -> Axes:
     """Return the `Axes` of a request, after checking the types of its numbers."""
-    if type(groups) is not int or groups < 0:
+    if type(groups) is not int or not 0 <= groups < U64_LIMIT:
         groups = as_u64(groups, "groups")
     if fan_in is not None:
         fan_in = as_u64(fan_in, "fan_in")

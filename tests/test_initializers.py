@@ -1,0 +1,511 @@
+"""Initializers as data: formulas, worked values, JSON, plans, and refusals. Nothing here needs a normal draw."""
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+from bits import assert_bits, patterns
+from hypothesis import given
+from hypothesis import strategies as st
+from tables import REFUSED_INTEGERS
+
+import fastinit
+from fastinit import DistributionError, Plan, PlannedTensor, distributions, initializers
+from fastinit.distributions import CenteredUniform
+from fastinit.dtypes import BY_NAME
+from fastinit.initializers import (
+    Constant,
+    DeltaOrthogonal,
+    DepthScaled,
+    Dirac,
+    Identity,
+    Initializer,
+    MuP,
+    Normal,
+    Ones,
+    Orthogonal,
+    PositionIds,
+    Residual,
+    Scaled,
+    Sparse,
+    TruncatedNormal,
+    Uniform,
+    VarianceScaling,
+    Zeros,
+    kaiming,
+    lecun,
+    xavier,
+)
+
+TRUNCATED_STD = 0.87962566103423978
+
+EVERY = [
+    Constant(0.5),
+    Zeros(),
+    Ones(),
+    Uniform(-0.25, 0.75),
+    Normal(0.125, 0.02),
+    TruncatedNormal(0.0, 0.02),
+    TruncatedNormal(0.0, 0.02, -math.inf, 3.0),
+    xavier("uniform"),
+    xavier("normal"),
+    kaiming("truncated_normal", "leaky_relu", 0.2, "fan_out"),
+    VarianceScaling(0.3, "fan_geo_avg", "normal"),
+    Identity(0.5),
+    Dirac(2),
+    Orthogonal(1.5),
+    DeltaOrthogonal(),
+    Sparse(0.25, 0.1),
+    Scaled(lecun(), 0.1),
+    Residual(Normal(std=0.02), 12),
+    DepthScaled(kaiming(), 3),
+    MuP((8, 4), xavier("normal")),
+    Residual(Scaled(MuP((8, 4)), 2.0), 1),
+    PositionIds(),
+]
+ids = [f"{initializer.scheme}-{number}" for number, initializer in enumerate(EVERY)]
+
+
+# ---- data --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("initializer", EVERY, ids=ids)
+def test_every_initializer_is_frozen_comparable_hashable_data(initializer):
+    """An initializer used as a key, a default or a field of a config."""
+    for field in dataclasses.fields(initializer):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(initializer, field.name, 1)
+    assert not hasattr(initializer, "__dict__"), "a misspelt field would be accepted"
+    for twin in (copy.deepcopy(initializer), pickle.loads(pickle.dumps(initializer))):
+        assert twin == initializer
+        assert hash(twin) == hash(initializer)
+    assert [other for other in EVERY if other == initializer] == [initializer]
+
+
+@pytest.mark.parametrize("initializer", EVERY, ids=ids)
+def test_every_initializer_travels_as_json(initializer):
+    """A config file that loads as something else; NaN and Infinity, which no JSON parser need take."""
+    text = json.dumps(initializer.to_json(), allow_nan=False)
+    assert initializers.from_json(json.loads(text)) == initializer
+    assert json.loads(text)["kind"] == initializer.kind
+
+
+def test_every_kind_is_in_the_list_above():
+    assert {initializer.kind for initializer in EVERY} == set(initializers._KINDS)
+
+
+def test_every_class_of_the_module_can_be_read_back():
+    classes = {
+        cls for cls in vars(initializers).values() if isinstance(cls, type) and issubclass(cls, Initializer)
+    }
+    assert {cls for cls in classes if hasattr(cls, "kind")} == set(initializers._KINDS.values())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "needs a kind"),
+        ({"kind": 3}, "needs a kind"),
+        ({"kind": ["zeros"]}, "needs a kind"),
+        ({"kind": "zeroes"}, "did you mean 'zeros'"),
+        ({"kind": "zeros", "value": 1}, "'zeros' takes"),
+        ({"kind": "constant"}, "'constant' takes"),
+        ({"kind": "constant", "value": "1"}, "value must be a number"),
+        ({"kind": "constant", "value": True}, "value must be a number"),
+        ({"kind": "constant", "value": None}, "value must be a number"),
+        ({"kind": "variance_scaling", "scale": -1, "mode": "fan_in", "distribution": "normal"}, "scale"),
+        ({"kind": "variance_scaling", "scale": 1, "mode": "fanin", "distribution": "normal"}, "'fan_in'"),
+        ({"kind": "variance_scaling", "scale": 1, "mode": "fan_in", "distribution": "norm"}, "'normal'"),
+        ({"kind": "residual", "base": "zeros", "layers": 1}, "base must be an initializer"),
+        ({"kind": "residual", "base": {"kind": "positions"}, "layers": 1}, "base must be an initializer"),
+        ({"kind": "residual", "base": {"kind": "zeros"}, "layers": 1.5}, "layers must be an integer"),
+        ({"kind": "mup", "base": {"kind": "zeros"}, "base_shape": [0]}, "base_shape"),
+        ("zeros", "JSON object"),
+        ([], "JSON object"),
+        (None, "JSON object"),
+    ],
+    ids=repr,
+)
+def test_other_json_is_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        initializers.from_json(data)
+
+
+def test_numbers_are_kept_as_floats_and_minus_zero_as_zero():
+    """An int from JSON that is another key than the float; -0.0 that is another constant than 0.0."""
+    assert type(VarianceScaling(2, "fan_in", "normal").scale) is float
+    assert repr(Normal(0, -0.0).std) == repr(Orthogonal(-0.0).gain) == repr(Sparse(-0.0, -0.0).fraction) == "0.0"
+    assert Residual(Zeros(), np.int64(3)) == Residual(Zeros(), 3)
+
+
+# ---- formulas ----------------------------------------------------------------------------------------
+
+
+def fan_of(mode, fan_in, fan_out):
+    """C13's fan, in float64: integers added and multiplied exactly, converted once."""
+    return {
+        "fan_in": lambda: float(fan_in),
+        "fan_out": lambda: float(fan_out),
+        "fan_avg": lambda: float(fan_in + fan_out) / 2,
+        "fan_geo_avg": lambda: math.sqrt(float(fan_in * fan_out)),
+    }[mode]()
+
+
+@given(
+    st.floats(1e-6, 1e6),
+    st.sampled_from(initializers.MODES),
+    st.integers(1, 2**40),
+    st.integers(1, 2**23),
+)
+def test_variance_scaling_has_the_formulas_bits(scale, mode, fan_in, fan_out):
+    """A fan converted before it is added; a variance rounded before it is scaled; 0.8796 multiplied."""
+    fan = fan_of(mode, fan_in, fan_out)
+    std = math.sqrt(scale / fan)
+    shape = (fan_in, fan_out)
+    assert VarianceScaling(scale, mode, "uniform").content(shape) == CenteredUniform(math.sqrt(3 * scale / fan))
+    assert VarianceScaling(scale, mode, "normal").content(shape) == distributions.Normal(0.0, std)
+    assert VarianceScaling(scale, mode, "truncated_normal").content(shape) == distributions.TruncatedNormal(
+        0.0, std / TRUNCATED_STD, -2.0, 2.0
+    )
+
+
+def test_the_truncated_standard_deviation():
+    """Var = 1 - 4 phi(2) / (Phi(2) - Phi(-2)), against the constant."""
+    inside = math.erf(math.sqrt(2))
+    density = math.exp(-2) / math.sqrt(2 * math.pi)
+    assert math.sqrt(1 - 4 * density / inside) == pytest.approx(TRUNCATED_STD, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("initializer", "shape", "std"),
+    [
+        (xavier("normal"), (784, 10), 0.0502),
+        (xavier("normal"), (10, 10), 0.3162),
+        (kaiming("normal"), (784, 10), 0.0505),
+        (kaiming("normal"), (10, 10), 0.4472),
+        (Normal(std=0.02), (768, 768), 0.02),
+        (lecun("normal"), (400, 3), 0.05),
+    ],
+)
+def test_standard_deviations_of_known_layers(initializer, shape, std):
+    """The second text's layers W1 and W2, with Xavier and with He."""
+    assert round(initializer.content(shape).std, 4) == std
+
+
+def test_gpt2s_residual_projection():
+    """transformers#47458: 0.02 / sqrt(2 * 12) = 0.0040825, not 0.02."""
+    content = Residual(Normal(std=0.02), layers=12).content((768, 768))
+    assert content == distributions.Normal(0.0, 0.02 / math.sqrt(24))
+    assert round(content.std, 7) == 0.0040825
+
+
+def test_famous_names_are_specialisations():
+    for distribution in initializers.SHAPES:
+        assert xavier(distribution) == VarianceScaling(1.0, "fan_avg", distribution)
+        assert kaiming(distribution) == VarianceScaling(2.0, "fan_in", distribution)
+        assert lecun(distribution) == VarianceScaling(1.0, "fan_in", distribution)
+        assert xavier(distribution).scheme == f"xavier_{distribution}"
+        assert (
+            kaiming(distribution, "gelu").scheme
+            == kaiming(distribution, "silu").scheme
+            == f"kaiming_{distribution}"
+        )
+        assert lecun(distribution).scheme == f"lecun_{distribution}"
+    assert kaiming("normal", "leaky_relu", 0.2) == VarianceScaling(2 / (1 + 0.2 * 0.2), "fan_in", "normal")
+    assert initializers.glorot is xavier
+    assert initializers.he is kaiming
+    for famous, alias in [("xavier", "glorot"), ("kaiming", "he")]:
+        for distribution in initializers.SHAPES:
+            assert getattr(fastinit, f"{alias}_{distribution}") is getattr(fastinit, f"{famous}_{distribution}")
+
+
+CHANGES = [
+    (lambda base: Scaled(base, 0.3), lambda x: x * 0.3),
+    (lambda base: Residual(base, 3), lambda x: x / math.sqrt(6.0)),
+    (lambda base: DepthScaled(base, 0), lambda x: x / math.sqrt(2.0)),
+    (lambda base: DepthScaled(base, 4), lambda x: x / math.sqrt(10.0)),
+    (lambda base: Scaled(Residual(base, 5), 0.7), lambda x: x / math.sqrt(10.0) * 0.7),
+]
+
+
+@pytest.mark.parametrize(("change", "formula"), CHANGES)
+def test_a_change_of_spread_comes_last(change, formula):
+    """Divided as C13 says, once, after everything else; the mean moves along, the bounds in sigmas do not."""
+    for base in (xavier(), kaiming("normal"), lecun("truncated_normal"), Uniform(-1.0, 3.0), Normal(0.5, 0.25)):
+        before, after = base.content((7, 9)), change(base).content((7, 9))
+        assert type(after) is type(before)
+        for name, value in dataclasses.asdict(before).items():
+            fixed = name in ("lower", "upper")
+            assert getattr(after, name) == (value if fixed else formula(value)), (base, name)
+    assert change(Constant(2.0)).content((3,)).value == formula(2.0)
+    assert change(Orthogonal(2.0)).content((3, 4)).gain == formula(2.0)
+    assert change(DeltaOrthogonal(2.0)).content((3, 4)).gain == formula(2.0)
+    assert change(Identity(2.0)).content((3, 4)).gain == formula(2.0)
+    assert change(Sparse(0.5, 2.0)).content((3, 4)).std == formula(2.0)
+
+
+def test_gain_multiplies_last():
+    """gain * sqrt(x) is not sqrt(gain**2 * x) in float64: the contract's order."""
+    state = reference.state_before(0)
+    for gain in (0.1, 5 / 3, math.sqrt(2)):
+        limit = math.sqrt(3 * 2.0 / 7.0) * gain
+        assert -fastinit.kaiming_uniform((7, 3), state, gain=gain).flat[0] == limit
+        limit = math.sqrt(3 * 1.0 / 7.0) / math.sqrt(6.0) * gain
+        assert -fastinit.initialize((7, 3), state, Residual(lecun(), 3), gain=gain).flat[0] == limit
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "options", "limit"),
+    [
+        ("kaiming_uniform", (), {}, math.sqrt(6.0 / 5)),
+        ("kaiming_uniform", ("relu", None, "fan_out"), {}, math.sqrt(6.0 / 7)),
+        ("kaiming_uniform", ("tanh",), {}, math.sqrt(3 * (25 / 9) / 5)),
+        ("kaiming_uniform", ("leaky_relu",), {"a": 0.2}, math.sqrt(3 * (2 / (1 + 0.2 * 0.2)) / 5)),
+        ("kaiming_uniform", ("linear",), {"mode": "fan_geo_avg"}, math.sqrt(3.0 / math.sqrt(35.0))),
+        ("lecun_uniform", (), {}, math.sqrt(3.0 / 5)),
+        ("xavier_uniform", (), {}, math.sqrt(6.0 / 12)),
+        ("variance_scaling", (0.3, "fan_out", "uniform"), {}, math.sqrt(3 * 0.3 / 7)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float8_e4m3fn"])
+def test_uniform_schemes_draw_their_limits(name, arguments, options, limit, dtype):
+    """The whole way to stored bits, for every scheme that needs no normal."""
+    rng = fastinit.SplitMix64(17)
+    weights = getattr(fastinit, name)((5, 7), rng, *arguments, dtype=dtype, **options)
+    form = reference.FORMATS[dtype]
+    expected = [reference.centered_weight(reference.draw(17, i), limit, form) for i in range(35)]
+    assert_bits(weights, patterns(expected, dtype, (5, 7)), f"{name}{arguments} {options} {dtype}")
+    assert rng.state == reference.advanced(17, 35)
+
+
+def test_constants_take_no_draws_and_no_generator():
+    for call, value in [(fastinit.zeros, 0.0), (fastinit.ones, 1.0)]:
+        assert (call((2, 3), dtype="float32") == np.full((2, 3), value, np.float32)).all()
+    rng = fastinit.SplitMix64(17)
+    for initializer in (Zeros(), Ones(), Constant(3.0), Identity(), Dirac(), PositionIds()):
+        if initializer != PositionIds():
+            fastinit.initialize((4, 4), rng, initializer)
+    assert rng.state == 17
+
+
+def test_initialize_takes_initializers_only():
+    with pytest.raises(TypeError, match=r"one of fastinit\.initializers"):
+        fastinit.initialize((2, 2), 17, "xavier_uniform")
+
+
+# ---- muP ---------------------------------------------------------------------------------------------
+
+STD0 = math.sqrt(2 / 64)  # kaiming at 64 inputs
+
+
+@pytest.mark.parametrize(
+    ("shape", "base_shape", "std"),
+    [
+        ((64, 64), (64, 64), STD0),
+        ((64, 256), (64, 64), STD0),
+        ((256, 10), (64, 10), STD0),
+        ((256, 256), (64, 64), STD0 / 2),
+        ((128, 512), (64, 64), STD0 / math.sqrt(2)),
+        ((32, 32), (64, 64), STD0 / math.sqrt(0.5)),
+    ],
+)
+def test_mup_for_every_kind_of_tensor(shape, base_shape, std):
+    """Table 8 of Tensor Programs V: only hidden weights shrink, by 1/sqrt(width)."""
+    assert MuP(base_shape).content(shape).std == pytest.approx(std, rel=1e-15)
+    assert MuP(base_shape[::-1]).content(shape[::-1], "oi").std == pytest.approx(std, rel=1e-15)
+
+
+def test_mup_of_convolutions_vectors_and_misuse():
+    conv = MuP((64, 64, 3, 3)).content((128, 256, 3, 3), "oihw")
+    assert conv.std == pytest.approx(math.sqrt(2 / (64 * 9)) / 2, rel=1e-15)
+    assert MuP((64,), Normal(std=0.1)).content((256,)) == distributions.Normal(0.0, 0.1)
+    with pytest.raises(ValueError, match=r"only inputs and outputs have a width.* in h"):
+        MuP((64, 64, 3, 3)).content((64, 64, 5, 3), "oihw")
+    with pytest.raises(ValueError, match="differ in their number of axes"):
+        MuP((64, 64), Zeros()).content((64, 64, 3), "oiw")
+    with pytest.raises(DistributionError, match="not orthogonal"):
+        MuP((64, 64), Orthogonal()).content((64, 64))
+    with pytest.raises(ValueError, match="base_shape must have no zero"):
+        MuP((64, 0))
+
+
+# ---- plans -------------------------------------------------------------------------------------------
+
+PLANNABLE = [
+    (Constant(0.5), (3,), "io"),
+    (Zeros(), (), "io"),
+    (Ones(), (3,), "io"),
+    (Uniform(-0.25, 0.75), (3, 4), "io"),
+    (xavier("uniform"), (3, 4), "io"),
+    (Identity(0.5), (3, 4), "io"),
+    (Dirac(2), (4, 2, 3, 3), "oihw"),
+    (Residual(kaiming(), 12), (3, 4), "io"),
+    (Scaled(Identity(), 0.5), (3, 4), "io"),
+]
+
+
+def planned(entries):
+    """A plan of these (initializer, shape, layout), each tensor with the stream of its name."""
+    tensors, state = [], 17
+    for number, (initializer, shape, layout) in enumerate(entries):
+        content = initializer.content(shape, layout)
+        name = f"tensor.{number}"
+        tensors.append(PlannedTensor(name, shape, BY_NAME["float32"], initializer.scheme, content, state))
+        state = reference.advanced(state, tensors[-1].draws)
+    return Plan(17, "own", "sequential", tensors)
+
+
+def test_a_plan_carries_every_content_and_draws_it_as_the_functions_do():
+    plan = planned(PLANNABLE)
+    again = Plan.from_json(plan.to_json())
+    assert again == plan
+    rng = fastinit.SplitMix64(17)
+    for name, (initializer, shape, layout) in zip(plan, PLANNABLE, strict=True):
+        assert again[name].content == plan[name].content
+        expected = fastinit.initialize(shape, rng, initializer, layout=layout, dtype="float32")
+        assert np.array_equal(again.array(name), expected), name
+        assert again[name].scheme == initializer.scheme
+    assert rng.state == reference.advanced(17, plan.draws)
+
+
+def test_constructions_in_a_plan_are_checked_when_it_is_made():
+    """A layout that does not fit its tensor, found when a checkpoint is half written."""
+    content = Dirac(2).content((4, 2, 3, 3), "oihw")
+    for shape in [(4, 2), (3, 2, 3, 3)]:
+        tensor = PlannedTensor("conv.weight", shape, BY_NAME["float32"], "dirac", content, 17)
+        with pytest.raises(fastinit.PlanError, match=r"conv\.weight"):
+            Plan(17, "own", "named", [tensor])
+    tensor = PlannedTensor("conv.weight", (4, 2, 3, 3), BY_NAME["int64"], "dirac", content, 17)
+    with pytest.raises(fastinit.PlanError, match="int64"):
+        Plan(17, "own", "named", [tensor])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gain": "1"},
+        {"gain": -1.0},
+        {"gain": None},
+        {"layout": "oo"},
+        {"layout": 3},
+        {"groups": 1.5},
+        {"groups": 0},
+        {"extra": 1},
+        {"kind": "diagonals"},
+    ],
+    ids=repr,
+)
+def test_a_plans_json_with_a_broken_construction_is_refused(change):
+    data = json.loads(planned([(Dirac(2), (4, 2, 3, 3), "oihw")]).to_json())
+    data["tensors"]["tensor.0"]["content"].update(change)
+    with pytest.raises(fastinit.PlanError):
+        Plan.from_json(json.dumps(data))
+
+
+def test_a_checkpoint_holds_constructions_and_is_verified(tmp_path):
+    """Verification cuts tensors into chunks, flat: a construction must not lose its shape."""
+    plan = planned(PLANNABLE)
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(plan, path)
+    assert fastinit.verify_checkpoint(path)
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 1
+    path.write_bytes(data)
+    assert not fastinit.verify_checkpoint(path)
+
+
+# ---- refusals ----------------------------------------------------------------------------------------
+
+NOT_SPREADS = [math.nan, math.inf, -math.inf, -1.0, -5e-324]
+NOT_FINITE = [math.nan, math.inf, -math.inf]
+
+REFUSED = [
+    *[(lambda x, rng, out: fastinit.normal((2, 2), rng, 0.0, x, out=out), x, "std") for x in NOT_SPREADS],
+    *[(lambda x, rng, out: fastinit.normal((2, 2), rng, x, 1.0, out=out), x, "mean") for x in NOT_FINITE],
+    *[
+        (lambda x, rng, out: fastinit.truncated_normal((2, 2), rng, 0.0, x, out=out), x, "std")
+        for x in NOT_SPREADS
+    ],
+    *[
+        (lambda x, rng, out: fastinit.truncated_normal((2, 2), rng, x, 1.0, out=out), x, "mean")
+        for x in NOT_FINITE
+    ],
+    *[
+        (lambda x, rng, out: fastinit.truncated_normal((2, 2), rng, 0.0, 1.0, *x, out=out), x, "lower < upper")
+        for x in [(1.0, -1.0), (1.0, 1.0), (0.0, -0.0), (math.nan, 1.0), (0.0, math.nan), (math.inf, math.inf)]
+    ],
+    *[(lambda x, rng, out: fastinit.variance_scaling((2, 2), rng, x, out=out), x, "scale") for x in NOT_SPREADS],
+    *[
+        (lambda x, rng, out, f=f: getattr(fastinit, f)((2, 2), rng, gain=x, out=out), x, "gain")
+        for x in NOT_SPREADS
+        for f in ("xavier_normal", "kaiming_uniform", "lecun_truncated_normal", "orthogonal", "delta_orthogonal")
+    ],
+    *[(lambda x, rng, out: fastinit.sparse((2, 2), rng, 0.5, x, out=out), x, "std") for x in NOT_SPREADS],
+    *[
+        (lambda x, rng, out: fastinit.sparse((2, 2), rng, x, out=out), x, "fraction")
+        for x in [*NOT_SPREADS, 1.5, math.nextafter(1.0, 2.0)]
+    ],
+    (lambda x, rng, out: fastinit.sparse((4,), rng, 0.5, out=out), None, r"shape \(4,\) has 1 axes"),
+    (lambda x, rng, out: fastinit.sparse((2, 2, 1), rng, 0.5, out=out), None, r"has 3 axes"),
+    (lambda x, rng, out: fastinit.dirac((2, 2), 3, out=out), None, "groups=3 must divide the 2 outputs"),
+    (lambda x, rng, out: fastinit.dirac((2, 2), 0, out=out), None, "groups=0 must divide"),
+    (lambda x, rng, out: fastinit.identity((2, 2, 1), layout="oiw", out=out), None, "use dirac"),
+    (lambda x, rng, out: fastinit.identity((2,), out=out), None, "1-d tensor"),
+    (lambda x, rng, out: fastinit.delta_orthogonal((3, 2), rng, out=out), None, "inputs <= outputs.*3 and 2"),
+    (lambda x, rng, out: fastinit.kaiming_normal((2, 2), rng, "relu", mode="fan", out=out), None, "unknown mode"),
+    (lambda x, rng, out: fastinit.variance_scaling((2, 2), rng, 1.0, "fan_in", "norm", out=out), None, "'normal'"),
+    (
+        lambda x, rng, out: fastinit.orthogonal((2, 2), rng, gain=1e10, dtype="float16"),
+        None,
+        "finite range of float16",
+    ),
+    (lambda x, rng, out: fastinit.sparse((2, 2), rng, 0.5, 60.0, dtype="float8_e4m3fn"), None, "finite range"),
+]
+
+
+@pytest.mark.parametrize(("call", "value", "message"), REFUSED)
+def test_a_refused_request_names_its_fault_and_changes_nothing(call, value, message):
+    """numpy#14897, #13189, pytorch#49998: a nan or negative scale that samples silently."""
+    rng, out = fastinit.SplitMix64(17), np.full((2, 2), 7.0)
+    with pytest.raises(ValueError, match=message):
+        call(value, rng, out)
+    assert rng.state == 17
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize("value", [True, "1", None, [1.0], 1j])
+def test_numbers_are_numbers(value):
+    for call in (Constant, Orthogonal, Identity, lambda x: Normal(0.0, x), lambda x: Scaled(Zeros(), x), Sparse):
+        with pytest.raises(TypeError, match="must be a number"):
+            call(value)
+
+
+@pytest.mark.parametrize(("value", "error"), REFUSED_INTEGERS, ids=lambda value: repr(value)[:20])
+def test_counts_are_counts(value, error):
+    for call in (Dirac, lambda n: Residual(Zeros(), n), lambda n: DepthScaled(Zeros(), n), lambda n: MuP((n, 2))):
+        with pytest.raises(error):
+            call(value)
+
+
+@pytest.mark.parametrize("base", [None, "zeros", Zeros, PositionIds()])
+def test_a_base_is_an_initializer_of_weights(base):
+    for call in (lambda b: Residual(b, 1), lambda b: Scaled(b, 1.0), lambda b: DepthScaled(b, 1)):
+        with pytest.raises(TypeError, match="base must be an initializer"):
+            call(base)
+
+
+def test_a_misspelt_option_is_refused():
+    with pytest.raises(TypeError, match="thread"):
+        fastinit.kaiming_uniform((2, 2), 17, thread=2)
+
+
+def test_the_reference_scale_of_this_file_is_the_contracts():
+    """The formulas above against exact rationals, once."""
+    assert Fraction(fan_of("fan_avg", 2**53, 1)) == Fraction(2**53, 2)
+    assert fan_of("fan_geo_avg", 4, 9) == 6.0
