@@ -21,7 +21,7 @@ from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
 from .distributions import Content, Positions
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
-from .threads import run
+from .threads import as_threads, run
 
 STORES_VARIABLE = "FASTINIT_STORES"
 _STORES = {
@@ -246,6 +246,7 @@ def fill(
         `out` itself, or a new array of the part's shape.
     """
     part = locate(shape, index)
+    threads = as_threads(threads)
     target = None if out is None else target_of(out)
     chosen, exact = choose_dtype(dtype, target)
     if target is not None and target.shape != part.shape:

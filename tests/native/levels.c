@@ -46,8 +46,10 @@ static void stir(const unsigned char *bytes, size_t count, int size) {
     for (size_t i = 0; i < count; i++) {
         uint64_t value = 0;
         if (size == 8) memcpy(&value, bytes + 8 * i, 8);
-        if (size == 4) value = *(const uint32_t *)(const void *)(bytes + 4 * i);
-        if (size == 2) value = *(const uint16_t *)(const void *)(bytes + 2 * i);
+        uint32_t word;
+        uint16_t half;
+        if (size == 4) memcpy(&word, bytes + 4 * i, 4), value = word;
+        if (size == 2) memcpy(&half, bytes + 2 * i, 2), value = half;
         if (size == 1) value = bytes[i];
         hash = (hash ^ value) * UINT64_C(0x100000001B3);
     }
