@@ -214,6 +214,8 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError, OverflowError):  # numpy's answers to too much, by how much it is
+        if size_of(shape) == 0:
+            raise ValueError(f"numpy cannot hold an array of shape {shape}, empty as it is") from None
         raise AllocationFailed(size_of(shape)) from None
 
 
