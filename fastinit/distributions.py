@@ -78,6 +78,31 @@ class CenteredUniform:
 
 
 @dataclass(frozen=True, slots=True)
+class Normal:
+    """``mean + std * z``, two roundings; z is the normal quantile of the draw (``csrc/quantile.h``).
+
+    Notes
+    -----
+    *Interval.* |z| <= 8.2924; never 0, and symmetric: the draw whose ``k`` is ``2**53 - 1 - k`` has ``-z``.
+
+    *Reproducibility.* z is within 3 ulp of ``sqrt(2) * erfinv((2k + 1 - 2**53) * 2**-53)``, non-decreasing in
+    ``k``, and the same bits everywhere. A std of 0 gives the rounded mean and takes the same draws.
+    """
+
+    mean: float
+    std: float
+
+    kind: ClassVar[str] = "normal"
+    base: ClassVar[int] = _core.NORMAL
+    draws_per_weight: ClassVar[int] = 1
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers `_core` is given."""
+        return (self.mean, self.std)
+
+
+@dataclass(frozen=True, slots=True)
 class Positions:
     """0, 1, ..., length - 1 along the last axis (its length), as position-index buffers hold; no draws."""
 
@@ -87,10 +112,12 @@ class Positions:
     draws_per_weight: ClassVar[int] = 0
 
 
-Content = Constant | Uniform | CenteredUniform | Positions
+Content = Constant | Uniform | CenteredUniform | Normal | Positions
 """Everything a tensor can be filled with."""
 
-_KINDS: dict[str, type[Content]] = {cls.kind: cls for cls in (Constant, Uniform, CenteredUniform, Positions)}
+_KINDS: dict[str, type[Content]] = {
+    cls.kind: cls for cls in (Constant, Uniform, CenteredUniform, Normal, Positions)
+}
 
 
 def describe(content: Content) -> str:

@@ -191,7 +191,7 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
     Raises
     ------
     DistributionError
-        If the interval is none, holds no value of the dtype, or leaves its finite range.
+        If the interval or the spread is none, holds no value of the dtype, or leaves its finite range.
     """
     if dtype.code is None or isinstance(content, Positions):
         last = content.length - 1 if isinstance(content, Positions) else getattr(content, "value", math.nan)
@@ -206,6 +206,8 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
         raise DistributionError(f"no {dtype.name} value lies inside {content}; use a wider dtype")
     if spec.status == _core.BEYOND_RANGE:
         raise DistributionError(f"{content} leaves the finite range of {dtype.name}; use a wider dtype")
+    if spec.status == _core.NOT_A_SPREAD:
+        raise DistributionError(f"{content} is no spread: it needs a finite mean and a finite std of 0 or more")
     return spec
 
 

@@ -36,6 +36,10 @@ static const struct {
     {FI_CENTERED_UNIFORM, {1e-2}}, {FI_CENTERED_UNIFORM, {3e-5}}, {FI_CENTERED_UNIFORM, {1e-37}},
     {FI_CENTERED_UNIFORM, {1e-44}}, {FI_CENTERED_UNIFORM, {1e-300}}, {FI_CENTERED_UNIFORM, {448}},
     {FI_CENTERED_UNIFORM, {57344}}, {FI_CENTERED_UNIFORM, {3e38}}, {FI_CENTERED_UNIFORM, {1e308}},
+    {FI_NORMAL, {0, 1}},          {FI_NORMAL, {0.3, 0.02}},     {FI_NORMAL, {-7, 3}},
+    {FI_NORMAL, {1e-3, 50}},      {FI_NORMAL, {0, 6900}},       {FI_NORMAL, {-0.0, 1e-9}},
+    {FI_NORMAL, {0, 1e-37}},      {FI_NORMAL, {1e-30, 1e-44}},  {FI_NORMAL, {0, 1e-320}},
+    {FI_NORMAL, {1e5, 4e37}},     {FI_NORMAL, {0, 2e307}},      {FI_NORMAL, {0.1, 0}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
