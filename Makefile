@@ -23,7 +23,7 @@ lint: $(VENV)/.built-lint
 	$(BIN)/python -m mypy.stubtest fastinit --ignore-missing-stub
 
 bench: $(VENV)/.built-bench
-	$(BIN)/python -m pytest bench -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-only
+	$(BIN)/python -m pytest bench -q -o addopts= -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-only
 
 wheel: $(VENV)/.built
 	$(BIN)/pip wheel --no-deps --wheel-dir dist .

@@ -165,6 +165,33 @@ def bench_levels(benchmark, record, level):
     record(f"level {level}: ns an element", **figures)
 
 
+SHAPES = {
+    "square": lambda: np.ones((4096, 4096)),
+    "odd counts": lambda: np.ones((4099, 4093)),
+    "one column": lambda: np.ones((1 << 24, 1)),
+    "one row": lambda: np.ones((1, 1 << 24)),
+    "huge first axis, F order": lambda: np.ones((1 << 23, 2), order="F"),
+    "huge last axis, F order": lambda: np.ones((2, 1 << 23), order="F"),
+    "one element off alignment": lambda: np.ones((1 << 24) + 1)[1:].reshape(4096, -1),
+    "every other column": lambda: np.ones((4096, 8192))[:, ::2],
+    "three columns of four": lambda: np.ones((1 << 22, 4))[:, :3],
+    "rows backwards": lambda: np.ones((4096, 4096))[::-1],
+    "transposed": lambda: np.ones((4096, 4096)).T,
+    "five axes, permuted": lambda: np.ones((16, 32, 32, 32, 32)).transpose(4, 2, 0, 3, 1),
+}
+
+
+def bench_shapes(benchmark, record):
+    """No shape or layout falls off a cliff: ns an element, float64, one thread, about 128 MiB each."""
+    figures = {}
+    for name, make in SHAPES.items():
+        out = make()
+        timings = in_turn({"own": lambda out=out: fastinit.uniform(None, 17, out=out, threads=1)}, 3)
+        figures[name] = timings["own"].median / out.size * 1e9
+    record("shapes: ns an element", **figures)
+    benchmark.pedantic(lambda: fastinit.uniform((512, 512), 17), rounds=1)
+
+
 def bench_sizes(benchmark, record):
     """Cost against size, 16 B to 8 GiB where memory allows, resident and fresh, one thread and two."""
     sizes = [1 << power for power in range(4, 34, 1)]

@@ -5,8 +5,9 @@
  *   function          interval        spacing     smallest (k = 0)   largest (k = 2^53 - 1)
  *   unit_closed_open  [0, 1)          2^-53       0                  1 - 2^-53
  *   centered_step     [-2^52, 2^52)   1           -2^52              2^52 - 1
+ *   centered_odd      (-2^53, 2^53)   2           1 - 2^53           2^53 - 1
  *
- * Both are exact: the only roundings of a weight are those named at fi_base (fastinit.h) and the one
+ * They are exact: the only roundings of a weight are those named at fi_base (fastinit.h) and the one
  * to its dtype. Nothing here may be contracted to fma.
  */
 #ifndef FI_CONVERT_H
@@ -33,6 +34,8 @@ static inline double unit_closed_open(uint64_t draw) { return (double)top53(draw
 static inline double centered_step(uint64_t draw) {
     return (double)((int64_t)top53(draw) - (INT64_C(1) << 52));
 }
+
+static inline double centered_odd(uint64_t draw) { return 2 * centered_step(draw) + 1; }
 
 /* Numeric clamp: a zero keeps its sign, and a bound that is absent is an infinity. */
 static inline double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }

@@ -73,7 +73,8 @@ const char *fi_build_flags(void) {
 bool fi_level_self_test(void) {
     enum { COUNT = 75, ODD = 1, ROOM = 8 * (COUNT + 2 * ODD) };
     static const double parameters[FI_BASES][FI_PARAMETERS] = {
-        [FI_CONSTANT] = {0.1}, [FI_UNIFORM] = {-0.3, 0.7}, [FI_CENTERED_UNIFORM] = {1.3}};
+        [FI_CONSTANT] = {0.1}, [FI_UNIFORM] = {-0.3, 0.7}, [FI_CENTERED_UNIFORM] = {1.3},
+        [FI_NORMAL] = {0.3, 0.7}};
     const uint64_t x = UINT64_MAX - 40 * FI_GAMMA;
     bool good = mix64(UINT64_C(1234567) + FI_GAMMA) == UINT64_C(6457827717110365317);
     fp_state host = fp_enter();

@@ -19,7 +19,8 @@ typedef enum {
     FI_OK = 0,
     FI_NOT_AN_INTERVAL,  /* low < high does not hold, or high - low is not finite */
     FI_EMPTY_INTERVAL,   /* no value of the dtype lies in the interval */
-    FI_BEYOND_RANGE,     /* a finite bound or constant lies beyond the dtype's finite range */
+    FI_BEYOND_RANGE,     /* a finite bound, constant or spread lies beyond the dtype's finite range */
+    FI_NOT_A_SPREAD,     /* the mean is not finite, or std is negative or not finite */
     FI_UNKNOWN_LEVEL,    /* no level of that name is built in */
     FI_UNSUPPORTED_LEVEL /* this CPU or operating system cannot run it */
 } fi_status;
@@ -28,9 +29,10 @@ typedef enum {
  *   FI_CONSTANT          p[0]                         takes no draws
  *   FI_UNIFORM           p[0] + (p[1] - p[0]) * u     in [p[0], p[1]): two roundings
  *   FI_CENTERED_UNIFORM  p[0] * (2u - 1)              in [-p[0], p[0]): one rounding
+ *   FI_NORMAL            p[0] + p[1] * z              two roundings; z as in quantile.h
  * then the value is rounded once, to nearest even, to the dtype, and clamped to the interval's values
  * in that dtype. */
-typedef enum { FI_CONSTANT = 0, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_BASES } fi_base;
+typedef enum { FI_CONSTANT = 0, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_NORMAL, FI_BASES } fi_base;
 #define FI_PARAMETERS 2
 
 typedef enum {
@@ -46,8 +48,9 @@ typedef enum {
 typedef struct {
     fi_base base;
     fi_dtype dtype;
-    double scale;    /* uniform: high - low; centered: a * 2^-52, or a where that would be subnormal */
-    double shift;    /* uniform: low; constant: the value */
+    double scale;    /* uniform: high - low; normal: std;
+                      * centered: a * 2^-52, or a where that would be subnormal */
+    double shift;    /* uniform: low; constant: the value; normal: the mean */
     double presteps; /* centered: what the integer step is multiplied by first, exactly: 1 or 2^-52 */
     double lo, hi;   /* clamp, values of the dtype; -inf and inf where every draw complies unclamped */
     bool clamped;    /* whether lo or hi is finite */

@@ -5,6 +5,7 @@
 #include "convert.h"
 #include "fpenv.h"
 #include "kernels.h"
+#include "quantile.h"
 #include "splitmix64.h"
 
 /* ---- what to draw: fi_spec_init ------------------------------------------------------------------- */
@@ -38,6 +39,14 @@ static fi_status bound(fi_spec *spec, double low, double high, double first, dou
     return FI_OK;
 }
 
+/* At most the smallest nonzero |shift + scale * x|, where a nonzero |x| is 2^-53 or more: a sum is no smaller than
+ * the last bit of its smaller term. */
+static double least_sum(double shift, double scale) {
+    double last_bit = fabs(shift) * 0x1p-53;
+    if (shift == 0) return scale * 0x1p-53;
+    return last_bit < scale * 0x1p-106 ? last_bit : scale * 0x1p-106;
+}
+
 /* The vector levels take the one-multiply form of the centered uniform, and reach the narrow dtypes by
  * way of a float32 that must not be subnormal; bfloat16 alone has values that small. What they cannot
  * serve is `plain`. */
@@ -59,11 +68,20 @@ static __attribute__((noinline)) fi_status prepare(fi_spec *spec, const double *
         spec->scale = p[1] - p[0];
         spec->shift = p[0];
         if (!(p[0] < p[1] && spec->scale <= DBL_MAX)) return FI_NOT_AN_INTERVAL;
-        /* The smallest nonzero |w| is at least the smaller last bit of the two terms. */
-        smallest = p[0] == 0 ? spec->scale * 0x1p-53 : spec->scale * 0x1p-106;
-        if (p[0] != 0 && fabs(p[0]) * 0x1p-53 < smallest) smallest = fabs(p[0]) * 0x1p-53;
-        spec->plain = spec->dtype == FI_BFLOAT16 && smallest < FLT_MIN;
+        spec->plain = spec->dtype == FI_BFLOAT16 && least_sum(p[0], spec->scale) < FLT_MIN;
         return bound(spec, p[0], p[1], p[0], p[0] + spec->scale * (1 - 0x1p-53));
+    case FI_NORMAL:
+        if (!(fabs(p[0]) <= DBL_MAX && p[1] >= 0 && p[1] <= DBL_MAX)) return FI_NOT_A_SPREAD;
+        if (!(fabs(p[0]) + FI_QUANTILE_LARGEST * p[1] <= formats[spec->dtype].largest)) return FI_BEYOND_RANGE;
+        spec->scale = p[1];
+        spec->shift = p[0] + 0.0; /* -0.0 and 0.0 are one mean */
+        if (p[1] == 0) { /* no spread: the mean */
+            spec->base = FI_CONSTANT;
+            spec->plain = spec->dtype == FI_BFLOAT16 && fabs(p[0]) < FLT_MIN;
+            return FI_OK;
+        }
+        spec->plain = spec->dtype == FI_BFLOAT16 && least_sum(p[0], p[1]) < FLT_MIN;
+        return FI_OK;
     default: /* FI_CENTERED_UNIFORM */
         if (!(p[0] >= 0)) return FI_NOT_AN_INTERVAL;
         if (p[0] == 0) { /* no spread: the mean, which is +0 */

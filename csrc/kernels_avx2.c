@@ -6,13 +6,16 @@
 #include <immintrin.h>
 #include <string.h>
 
+#define FI_HARDWARE_FMA
 #include "convert.h"
+#include "quantile.h"
 #include "splitmix64.h"
 
 FI_TARGET_BEGIN("avx2,fma,f16c")
 
 #define LEVEL avx2
-enum { LANES = 4, LINE_BYTES = 32 };
+enum { LANES = 4, LINE_BYTES = 32, FLIGHT = 2 };
+#define EACH_VECTOR _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT; i++)
 typedef __m256i draws_t;
 typedef __m256d weights_t;
 typedef __m256i line_t;
@@ -70,6 +73,85 @@ static inline weights_t uniform_lanes(draws_t draw, const fi_spec *spec) {
 
 static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec) {
     return _mm256_mul_pd(_mm256_set1_pd(spec->scale), centered_step_lanes(draw));
+}
+
+static inline weights_t pair_of_rows(const double *low, const double *high) {
+    return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_load_pd(low)), _mm_load_pd(high), 1);
+}
+
+/* Four coefficients from each lane's row: a transposition, half of it in the loads. */
+static inline void coefficient_lanes(const double *const rows[LANES], int power, weights_t c[4]) {
+    weights_t a = pair_of_rows(rows[0] + power, rows[2] + power);
+    weights_t b = pair_of_rows(rows[1] + power, rows[3] + power);
+    c[0] = _mm256_unpacklo_pd(a, b);
+    c[1] = _mm256_unpackhi_pd(a, b);
+    a = pair_of_rows(rows[0] + power + 2, rows[2] + power + 2);
+    b = pair_of_rows(rows[1] + power + 2, rows[3] + power + 2);
+    c[2] = _mm256_unpacklo_pd(a, b);
+    c[3] = _mm256_unpackhi_pd(a, b);
+}
+
+/* One lane in 500 lies in the tail: by scalars, out of the way. */
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *o, const double *y,
+                                                          int count) {
+    for (int j = 0; j < count; j++)
+        if (y[j] < FI_QUANTILE_CUT) z[j] = signed_tail(o[j]);
+}
+
+/* quantile() of FLIGHT vectors at once. */
+static inline __attribute__((always_inline)) void quantile_flight(const weights_t *o, weights_t *z) {
+    weights_t x[FLIGHT], y[FLIGHT], c[4], lowest;
+    const double *rows[FLIGHT][LANES];
+    EACH_VECTOR {
+        y[i] = _mm256_fmadd_pd(_mm256_mul_pd(o[i], _mm256_set1_pd(-0x1p-106)), o[i],
+                               _mm256_set1_pd(FI_QUANTILE_TOP));
+        draws_t bits = _mm256_castpd_si256(y[i]);
+        draws_t segment = _mm256_and_si256(_mm256_srli_epi64(bits, 51), all_lanes(FI_CENTRE_ROWS - 1));
+        rows[i][0] = fi_quantile_centre[_mm256_extract_epi64(segment, 0)];
+        rows[i][1] = fi_quantile_centre[_mm256_extract_epi64(segment, 1)];
+        rows[i][2] = fi_quantile_centre[_mm256_extract_epi64(segment, 2)];
+        rows[i][3] = fi_quantile_centre[_mm256_extract_epi64(segment, 3)];
+        bits = _mm256_or_si256(_mm256_and_si256(bits, all_lanes(FI_SIGNIFICAND)), all_lanes(FI_ONE));
+        x[i] = _mm256_sub_pd(_mm256_castsi256_pd(bits), _mm256_set1_pd(1.25));
+        lowest = i ? _mm256_min_pd(lowest, y[i]) : y[i];
+    }
+    _Pragma("GCC unroll 8") for (int power = 12; power >= 0; power -= 4) { /* 15 is a row's zero */
+        EACH_VECTOR {
+            coefficient_lanes(rows[i], power, c);
+            if (power < 12) z[i] = _mm256_fmadd_pd(z[i], x[i], c[3]);
+            z[i] = power < 12 ? _mm256_fmadd_pd(z[i], x[i], c[2]) : c[2];
+            z[i] = _mm256_fmadd_pd(_mm256_fmadd_pd(z[i], x[i], c[1]), x[i], c[0]);
+        }
+    }
+    EACH_VECTOR z[i] = _mm256_mul_pd(o[i], z[i]);
+    if (_mm256_movemask_pd(_mm256_cmp_pd(lowest, _mm256_set1_pd(FI_QUANTILE_CUT), _CMP_LT_OQ))) {
+        double spilled[3][LANES * FLIGHT];
+        EACH_VECTOR {
+            _mm256_storeu_pd(spilled[0] + i * LANES, z[i]);
+            _mm256_storeu_pd(spilled[1] + i * LANES, o[i]);
+            _mm256_storeu_pd(spilled[2] + i * LANES, y[i]);
+        }
+        replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
+        EACH_VECTOR z[i] = _mm256_loadu_pd(spilled[0] + i * LANES);
+    }
+}
+
+static inline weights_t centered_odd_lanes(draws_t draw) {
+    weights_t step = centered_step_lanes(draw);
+    return _mm256_add_pd(_mm256_add_pd(step, step), _mm256_set1_pd(1));
+}
+
+static inline __attribute__((always_inline)) void normal_vectors(const draws_t *draws, weights_t *weights,
+                                                                 int count, const fi_spec *spec) {
+    weights_t o[FLIGHT], z[FLIGHT];
+    for (int done = 0; done < count; done += FLIGHT) {
+        EACH_VECTOR o[i] = centered_odd_lanes(draws[done + i]);
+        quantile_flight(o, z);
+        EACH_VECTOR {
+            weights_t scaled = _mm256_mul_pd(_mm256_set1_pd(spec->scale), z[i]);
+            weights[done + i] = _mm256_add_pd(_mm256_set1_pd(spec->shift), scaled);
+        }
+    }
 }
 
 /* max(lo, x) is lo > x ? lo : x, and min(hi, x) is hi < x ? hi : x: a zero keeps its sign. */

@@ -6,13 +6,16 @@
 #include <immintrin.h>
 #include <string.h>
 
+#define FI_HARDWARE_FMA
 #include "convert.h"
+#include "quantile.h"
 #include "splitmix64.h"
 
 FI_TARGET_BEGIN("avx512f,avx512dq,avx512vl,avx512bw,avx512cd")
 
 #define LEVEL avx512
-enum { LANES = 8, LINE_BYTES = 64 };
+enum { LANES = 8, LINE_BYTES = 64, FLIGHT = 4 };
+#define EACH_VECTOR _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT; i++)
 typedef __m512i draws_t;
 typedef __m512d weights_t;
 typedef __m512i line_t;
@@ -55,6 +58,66 @@ static inline weights_t uniform_lanes(draws_t draw, const fi_spec *spec) {
 
 static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec) {
     return _mm512_mul_pd(_mm512_set1_pd(spec->scale), centered_step_lanes(draw));
+}
+
+/* Of 16 coefficients, the lane's: bits(y) >> 51 modulo 16, which is what the instruction looks at. */
+static inline weights_t coefficient_lanes(int power, draws_t segment) {
+    const double *row = fi_quantile_powers[power];
+    return _mm512_permutex2var_pd(_mm512_load_pd(row), segment, _mm512_load_pd(row + 8));
+}
+
+/* One lane in 500 lies in the tail: by scalars, out of the way. */
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *o, const double *y,
+                                                          int count) {
+    for (int j = 0; j < count; j++)
+        if (y[j] < FI_QUANTILE_CUT) z[j] = signed_tail(o[j]);
+}
+
+/* quantile() of FLIGHT vectors at once. */
+static inline __attribute__((always_inline)) void quantile_flight(const weights_t *o, weights_t *z) {
+    weights_t x[FLIGHT], y[FLIGHT], lowest;
+    draws_t segment[FLIGHT];
+    EACH_VECTOR {
+        y[i] = _mm512_fmadd_pd(_mm512_mul_pd(o[i], _mm512_set1_pd(-0x1p-106)), o[i],
+                               _mm512_set1_pd(FI_QUANTILE_TOP));
+        draws_t bits = _mm512_castpd_si512(y[i]);
+        segment[i] = _mm512_srli_epi64(bits, 51);
+        bits = _mm512_ternarylogic_epi64(bits, all_lanes(FI_SIGNIFICAND), all_lanes(FI_ONE), 0xEA); /* & | */
+        x[i] = _mm512_sub_pd(_mm512_castsi512_pd(bits), _mm512_set1_pd(1.25));
+        z[i] = coefficient_lanes(FI_DEGREE, segment[i]);
+        lowest = i ? _mm512_min_pd(lowest, y[i]) : y[i];
+    }
+    _Pragma("GCC unroll 16") for (int power = FI_DEGREE - 1; power >= 0; power--)
+        EACH_VECTOR z[i] = _mm512_fmadd_pd(z[i], x[i], coefficient_lanes(power, segment[i]));
+    EACH_VECTOR z[i] = _mm512_mul_pd(o[i], z[i]);
+    if (_mm512_cmp_pd_mask(lowest, _mm512_set1_pd(FI_QUANTILE_CUT), _CMP_LT_OQ)) {
+        double spilled[3][LANES * FLIGHT];
+        EACH_VECTOR {
+            _mm512_storeu_pd(spilled[0] + i * LANES, z[i]);
+            _mm512_storeu_pd(spilled[1] + i * LANES, o[i]);
+            _mm512_storeu_pd(spilled[2] + i * LANES, y[i]);
+        }
+        replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
+        EACH_VECTOR z[i] = _mm512_loadu_pd(spilled[0] + i * LANES);
+    }
+}
+
+static inline weights_t centered_odd_lanes(draws_t draw) {
+    draw = _mm512_srai_epi64(_mm512_xor_si512(draw, all_lanes(UINT64_C(1) << 63)), 10);
+    return _mm512_cvtepi64_pd(_mm512_or_si512(draw, all_lanes(1)));
+}
+
+static inline __attribute__((always_inline)) void normal_vectors(const draws_t *draws, weights_t *weights,
+                                                                 int count, const fi_spec *spec) {
+    weights_t o[FLIGHT], z[FLIGHT];
+    for (int done = 0; done < count; done += FLIGHT) {
+        EACH_VECTOR o[i] = centered_odd_lanes(draws[done + i]);
+        quantile_flight(o, z);
+        EACH_VECTOR {
+            weights_t scaled = _mm512_mul_pd(_mm512_set1_pd(spec->scale), z[i]);
+            weights[done + i] = _mm512_add_pd(_mm512_set1_pd(spec->shift), scaled);
+        }
+    }
 }
 
 /* max(lo, x) is lo > x ? lo : x, and min(hi, x) is hi < x ? hi : x: a zero keeps its sign. */

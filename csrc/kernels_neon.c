@@ -6,11 +6,14 @@
 #include <arm_neon.h>
 #include <string.h>
 
+#define FI_HARDWARE_FMA
 #include "convert.h"
+#include "quantile.h"
 #include "splitmix64.h"
 
 #define LEVEL neon
-enum { LANES = 2, LINE_BYTES = 16 };
+enum { LANES = 2, LINE_BYTES = 16, FLIGHT = 4 };
+#define EACH_VECTOR _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT; i++)
 typedef uint64x2_t draws_t;
 typedef float64x2_t weights_t;
 typedef uint8x16_t line_t;
@@ -51,6 +54,67 @@ static inline weights_t uniform_lanes(draws_t draw, const fi_spec *spec) {
 
 static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec) {
     return vmulq_f64(vdupq_n_f64(spec->scale), centered_step_lanes(draw));
+}
+
+/* One lane in 500 lies in the tail: by scalars, out of the way. */
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *o, const double *y,
+                                                          int count) {
+    for (int j = 0; j < count; j++)
+        if (y[j] < FI_QUANTILE_CUT) z[j] = signed_tail(o[j]);
+}
+
+/* quantile() of FLIGHT vectors at once. */
+static inline __attribute__((always_inline)) void quantile_flight(const weights_t *o, weights_t *z) {
+    weights_t x[FLIGHT], y[FLIGHT], lowest;
+    const double *rows[FLIGHT][LANES];
+    EACH_VECTOR {
+        y[i] = vfmaq_f64(vdupq_n_f64(FI_QUANTILE_TOP), vmulq_f64(o[i], vdupq_n_f64(-0x1p-106)), o[i]);
+        draws_t bits = vreinterpretq_u64_f64(y[i]);
+        draws_t segment = vandq_u64(vshrq_n_u64(bits, 51), all_lanes(FI_CENTRE_ROWS - 1));
+        rows[i][0] = fi_quantile_centre[vgetq_lane_u64(segment, 0)];
+        rows[i][1] = fi_quantile_centre[vgetq_lane_u64(segment, 1)];
+        bits = vorrq_u64(vandq_u64(bits, all_lanes(FI_SIGNIFICAND)), all_lanes(FI_ONE));
+        x[i] = vsubq_f64(vreinterpretq_f64_u64(bits), vdupq_n_f64(1.25));
+        z[i] = vdupq_n_f64(0); /* a row's 15 is a zero, so the first step is exact */
+        lowest = i ? vminq_f64(lowest, y[i]) : y[i];
+    }
+    _Pragma("GCC unroll 8") for (int power = FI_DEGREE; power >= 0; power -= 2) {
+        EACH_VECTOR { /* two coefficients from each lane's row */
+            weights_t a = vld1q_f64(rows[i][0] + power), b = vld1q_f64(rows[i][1] + power);
+            z[i] = vfmaq_f64(vzip2q_f64(a, b), z[i], x[i]);
+            z[i] = vfmaq_f64(vzip1q_f64(a, b), z[i], x[i]);
+        }
+    }
+    EACH_VECTOR z[i] = vmulq_f64(o[i], z[i]);
+    lowest = vbslq_f64(vcltq_f64(lowest, vdupq_n_f64(FI_QUANTILE_CUT)), vdupq_n_f64(1), vdupq_n_f64(0));
+    if (vaddvq_f64(lowest) != 0) {
+        double spilled[3][LANES * FLIGHT];
+        EACH_VECTOR {
+            vst1q_f64(spilled[0] + i * LANES, z[i]);
+            vst1q_f64(spilled[1] + i * LANES, o[i]);
+            vst1q_f64(spilled[2] + i * LANES, y[i]);
+        }
+        replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
+        EACH_VECTOR z[i] = vld1q_f64(spilled[0] + i * LANES);
+    }
+}
+
+static inline weights_t centered_odd_lanes(draws_t draw) {
+    weights_t step = centered_step_lanes(draw);
+    return vaddq_f64(vaddq_f64(step, step), vdupq_n_f64(1));
+}
+
+static inline __attribute__((always_inline)) void normal_vectors(const draws_t *draws, weights_t *weights,
+                                                                 int count, const fi_spec *spec) {
+    weights_t o[FLIGHT], z[FLIGHT];
+    for (int done = 0; done < count; done += FLIGHT) {
+        EACH_VECTOR o[i] = centered_odd_lanes(draws[done + i]);
+        quantile_flight(o, z);
+        EACH_VECTOR {
+            weights_t scaled = vmulq_f64(vdupq_n_f64(spec->scale), z[i]);
+            weights[done + i] = vaddq_f64(vdupq_n_f64(spec->shift), scaled);
+        }
+    }
 }
 
 /* Compare and select, not vmaxq: that orders -0 below +0, and a zero must keep its sign. */

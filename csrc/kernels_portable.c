@@ -1,6 +1,7 @@
 /* The specification in plain C: every other level equals this file bit for bit. */
 #include "convert.h"
 #include "kernels.h"
+#include "quantile.h"
 #include "splitmix64.h"
 
 static inline double constant(uint64_t draw, const fi_spec *spec) {
@@ -15,6 +16,11 @@ static inline double uniform(uint64_t draw, const fi_spec *spec) {
 
 static inline double centered_uniform(uint64_t draw, const fi_spec *spec) {
     return clamp(spec->scale * (spec->presteps * centered_step(draw)), spec->lo, spec->hi);
+}
+
+static inline double normal(uint64_t draw, const fi_spec *spec) {
+    double scaled = spec->scale * quantile(centered_odd(draw));
+    return clamp(spec->shift + scaled, spec->lo, spec->hi);
 }
 
 static inline double to_float64(double w) { return w; }
@@ -58,6 +64,7 @@ static inline uint8_t to_float8_e5m2(double w) { return (uint8_t)to_format(w, &f
 DEFINE_FILLS(constant)
 DEFINE_FILLS(uniform)
 DEFINE_FILLS(centered_uniform)
+DEFINE_FILLS(normal)
 
 const fi_level fi_level_portable = {
     .name = "portable",
@@ -66,5 +73,6 @@ const fi_level fi_level_portable = {
             [FI_CONSTANT] = FILLS(constant),
             [FI_UNIFORM] = FILLS(uniform),
             [FI_CENTERED_UNIFORM] = FILLS(centered_uniform),
+            [FI_NORMAL] = FILLS(normal),
         },
 };

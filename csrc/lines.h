@@ -5,12 +5,14 @@
  *   every_lane(x, step)          x, x + step, x + 2 * step, ...
  *   add_draws(a, b), all_lanes(x), mix64_lanes(x)
  *   constant_lanes, uniform_lanes, centered_uniform_lanes   (draws, spec) -> weights
+ *   FLIGHT, normal_vectors       (draws[], weights[], count, spec), count a multiple of FLIGHT: how many vectors a
+ *                                long chain of operations needs in flight to keep the units busy
  *   clamp_lanes(weights, spec)
  *   pack_<dtype>(weights[])      LINE_BYTES / itemsize weights in order -> one line
  *   store_line, stream_line      to any address; to an aligned one, around the caches
  *
- * A line that is only partly wanted (before the first aligned address, or at the end) is computed whole and
- * copied in part: the bits cannot differ from those of the loop.
+ * The loop goes by blocks of one or more lines. A block that is only partly wanted (before the first aligned
+ * address, or at the end) is computed whole and copied in part: the bits cannot differ from those of the loop.
  */
 #ifndef LEVEL
 #error "lines.h is included by a level's file, which defines LEVEL first"
@@ -19,49 +21,76 @@
 #define CONCAT_(a, b) a##_##b
 #define CONCAT(a, b) CONCAT_(a, b)
 
+/* Short bases take a vector at a time. */
+#define DEFINE_VECTORS(base)                                                                             \
+    static inline __attribute__((always_inline)) void base##_vectors(                                    \
+        const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) {                      \
+        _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) weights[i] = base##_lanes(draws[i], spec); \
+    }
+
+enum { FLIGHT_constant = 1, FLIGHT_uniform = 1, FLIGHT_centered_uniform = 1, FLIGHT_normal = FLIGHT };
+DEFINE_VECTORS(constant)
+DEFINE_VECTORS(uniform)
+DEFINE_VECTORS(centered_uniform)
+
+/* How many lines hold FLIGHT vectors; at least one. */
+#define LINES(base, type) ((FLIGHT_##base * LANES * sizeof(type) + LINE_BYTES - 1) / LINE_BYTES)
+
 #define DEFINE_FILL(base, dtype, type)                                                                   \
-    static inline __attribute__((always_inline)) line_t line_##base##_##dtype(                          \
+    enum { LINES_##base##_##dtype = LINES(base, type) };                                                 \
+    typedef struct {                                                                                     \
+        line_t lines[LINES_##base##_##dtype];                                                            \
+    } block_##base##_##dtype;                                                                            \
+                                                                                                         \
+    static inline __attribute__((always_inline)) block_##base##_##dtype next_##base##_##dtype(           \
         draws_t *at, draws_t stride, const fi_spec *spec, bool clamped) {                                \
-        enum { VECTORS = LINE_BYTES / sizeof(type) / LANES };                                            \
+        enum { LINE_VECTORS = LINE_BYTES / sizeof(type) / LANES, VECTORS = LINE_VECTORS * LINES(base, type) };\
+        draws_t draws[VECTORS];                                                                          \
         weights_t weights[VECTORS];                                                                      \
+        block_##base##_##dtype block;                                                                    \
         _Pragma("GCC unroll 8") for (int i = 0; i < VECTORS; i++) {                                      \
-            weights[i] = base##_lanes(mix64_lanes(*at), spec);                                           \
-            if (clamped) weights[i] = clamp_lanes(weights[i], spec);                                     \
+            draws[i] = mix64_lanes(*at);                                                                 \
             *at = add_draws(*at, stride);                                                                \
         }                                                                                                \
-        return pack_##dtype(weights);                                                                    \
+        base##_vectors(draws, weights, VECTORS, spec);                                                   \
+        _Pragma("GCC unroll 8") for (int i = 0; i < VECTORS; i++)                                        \
+            if (clamped) weights[i] = clamp_lanes(weights[i], spec);                                     \
+        _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++)                         \
+            block.lines[i] = pack_##dtype(weights + i * LINE_VECTORS);                                   \
+        return block;                                                                                    \
     }                                                                                                    \
                                                                                                          \
-    static inline __attribute__((always_inline)) void run_##base##_##dtype(                             \
+    static inline __attribute__((always_inline)) void run_##base##_##dtype(                              \
         type *out, size_t count, uint64_t x, uint64_t step, const fi_spec *given, bool clamped,          \
         bool stream) {                                                                                   \
-        enum { LINE = LINE_BYTES / sizeof(type) };                                                       \
+        enum { LINE = LINE_BYTES / sizeof(type), BLOCK = LINE * LINES_##base##_##dtype };                \
         const fi_spec spec = *given; /* a copy that no store to out can alias */                         \
         const draws_t stride = all_lanes(step * LANES);                                                  \
         draws_t at = every_lane(x, step);                                                                \
-        line_t line;                                                                                     \
+        block_##base##_##dtype block;                                                                    \
         size_t head = stream ? -(uintptr_t)out % LINE_BYTES / sizeof(type) : 0;                          \
         if (head) {                                                                                      \
             if (head > count) head = count;                                                              \
-            line = line_##base##_##dtype(&at, stride, &spec, clamped);                                   \
-            memcpy(out, &line, head * sizeof(type));                                                     \
+            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                  \
+            memcpy(out, &block, head * sizeof(type));                                                    \
             out += head;                                                                                 \
             count -= head;                                                                               \
             at = every_lane(x + head * step, step);                                                      \
         }                                                                                                \
-        for (; count >= LINE; count -= LINE, out += LINE) {                                              \
-            line = line_##base##_##dtype(&at, stride, &spec, clamped);                                   \
-            if (stream)                                                                                  \
-                stream_line(out, line);                                                                  \
-            else                                                                                         \
-                store_line(out, line);                                                                   \
+        for (; count >= BLOCK; count -= BLOCK, out += BLOCK) {                                           \
+            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                  \
+            _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) {                   \
+                if (stream)                                                                              \
+                    stream_line(out + i * LINE, block.lines[i]);                                         \
+                else                                                                                     \
+                    store_line(out + i * LINE, block.lines[i]);                                          \
+            }                                                                                            \
         }                                                                                                \
         if (count) {                                                                                     \
-            line = line_##base##_##dtype(&at, stride, &spec, clamped);                                   \
-            memcpy(out, &line, count * sizeof(type));                                                    \
+            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                  \
+            memcpy(out, &block, count * sizeof(type));                                                   \
         }                                                                                                \
     }                                                                                                    \
-                                                                                                         \
     static void CONCAT(fill_##base##_##dtype, LEVEL)(void *out, size_t count, uint64_t x, uint64_t step, \
                                                      const fi_spec *spec, bool stream) {                 \
         if (stream && spec->clamped)                                                                     \
@@ -95,9 +124,10 @@
 DEFINE_FILLS(constant)
 DEFINE_FILLS(uniform)
 DEFINE_FILLS(centered_uniform)
+DEFINE_FILLS(normal)
 
 #define LEVEL_TABLE                                                                                      \
     {                                                                                                    \
         [FI_CONSTANT] = FILLS(constant), [FI_UNIFORM] = FILLS(uniform),                                  \
-        [FI_CENTERED_UNIFORM] = FILLS(centered_uniform),                                                 \
+        [FI_CENTERED_UNIFORM] = FILLS(centered_uniform), [FI_NORMAL] = FILLS(normal),                    \
     }

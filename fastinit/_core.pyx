@@ -10,9 +10,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef extern from "fastinit.h" nogil:
     ctypedef enum fi_status:
-        FI_OK, FI_NOT_AN_INTERVAL, FI_EMPTY_INTERVAL, FI_BEYOND_RANGE, FI_UNKNOWN_LEVEL, FI_UNSUPPORTED_LEVEL
+        FI_OK, FI_NOT_AN_INTERVAL, FI_EMPTY_INTERVAL, FI_BEYOND_RANGE, FI_NOT_A_SPREAD
+        FI_UNKNOWN_LEVEL, FI_UNSUPPORTED_LEVEL
     ctypedef enum fi_base:
-        FI_CONSTANT, FI_UNIFORM, FI_CENTERED_UNIFORM
+        FI_CONSTANT, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_NORMAL
     ctypedef enum fi_dtype:
         FI_FLOAT64, FI_FLOAT32, FI_FLOAT16, FI_BFLOAT16, FI_FLOAT8_E4M3FN, FI_FLOAT8_E5M2
     ctypedef enum fi_fan:
@@ -64,12 +65,14 @@ OK = FI_OK
 NOT_AN_INTERVAL = FI_NOT_AN_INTERVAL
 EMPTY_INTERVAL = FI_EMPTY_INTERVAL
 BEYOND_RANGE = FI_BEYOND_RANGE
+NOT_A_SPREAD = FI_NOT_A_SPREAD
 UNKNOWN_LEVEL = FI_UNKNOWN_LEVEL
 UNSUPPORTED_LEVEL = FI_UNSUPPORTED_LEVEL
 
 CONSTANT = FI_CONSTANT
 UNIFORM = FI_UNIFORM
 CENTERED_UNIFORM = FI_CENTERED_UNIFORM
+NORMAL = FI_NORMAL
 
 FLOAT64 = FI_FLOAT64
 FLOAT32 = FI_FLOAT32
@@ -94,7 +97,7 @@ cdef class Spec:
     cdef readonly int status
 
     def __init__(self, int base, int dtype, tuple parameters):
-        cdef double values[8]
+        cdef double values[16]
         cdef int i
         for i in range(FI_PARAMETERS):
             values[i] = parameters[i] if i < len(parameters) else 0.0

@@ -79,6 +79,31 @@ class CenteredUniform:
 
 
 @dataclass(frozen=True, slots=True)
+class Normal:
+    """``mean + std * z``, two roundings; z is the normal quantile of the draw (``csrc/quantile.h``).
+
+    Notes
+    -----
+    *Interval.* |z| <= 8.2924; never 0, and symmetric: the draw whose ``k`` is ``2**53 - 1 - k`` has ``-z``.
+
+    *Reproducibility.* z is within 3 ulp of ``sqrt(2) * erfinv((2k + 1 - 2**53) * 2**-53)``, non-decreasing in
+    ``k``, and the same bits everywhere. A std of 0 gives the rounded mean and takes the same draws.
+    """
+
+    mean: float
+    std: float
+
+    kind: ClassVar[str] = "normal"
+    base: ClassVar[int] = _core.NORMAL
+    draws_per_weight: ClassVar[int] = 1
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers `_core` is given."""
+        return (self.mean, self.std)
+
+
+@dataclass(frozen=True, slots=True)
 class Positions:
     """0, 1, ..., length - 1 along the last axis (its length), as position-index buffers hold; no draws."""
 
@@ -88,24 +113,7 @@ class Positions:
     draws_per_weight: ClassVar[int] = 0
 
 
-# >>> temporary stand-ins: delete this block when `Normal` and `TruncatedNormal` of the kernels are merged.
-@dataclass(frozen=True, slots=True)
-class Normal:
-    """``mean + std * z``: two roundings."""
-
-    mean: float
-    std: float
-
-    kind: ClassVar[str] = "normal"
-    base: ClassVar[int] = -1
-    draws_per_weight: ClassVar[int] = 1
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """The numbers `_core` is given."""
-        raise NotImplementedError("normal draws wait for their kernels")
-
-
+# >>> temporary stand-in: delete this block when the kernels' `TruncatedNormal` is merged.
 @dataclass(frozen=True, slots=True)
 class TruncatedNormal:
     """``mean + std * z``, z a standard normal inside [lower, upper]."""
@@ -122,10 +130,10 @@ class TruncatedNormal:
     @property
     def parameters(self) -> tuple[float, ...]:
         """The numbers `_core` is given."""
-        raise NotImplementedError("normal draws wait for their kernels")
+        raise NotImplementedError("truncated normal draws wait for their kernels")
 
 
-# <<< end of the temporary stand-ins
+# <<< end of the temporary stand-in
 
 Content = Constant | Uniform | CenteredUniform | Normal | TruncatedNormal | Positions | Construction
 """Everything a tensor can be filled with."""

@@ -23,7 +23,7 @@ from .constructions import Construction
 from .distributions import Content, Distribution, Normal, Positions
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
-from .threads import run
+from .threads import as_threads, run
 
 STORES_VARIABLE = "FASTINIT_STORES"
 _STORES = {
@@ -193,7 +193,7 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
     Raises
     ------
     DistributionError
-        If the interval is none, holds no value of the dtype, or leaves its finite range.
+        If the interval or the spread is none, holds no value of the dtype, or leaves its finite range.
     """
     if dtype.code is None or isinstance(content, Positions):
         last = content.length - 1 if isinstance(content, Positions) else getattr(content, "value", math.nan)
@@ -211,6 +211,8 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
         raise DistributionError(f"no {dtype.name} value lies inside {content}; use a wider dtype")
     if spec.status == _core.BEYOND_RANGE:
         raise DistributionError(f"{content} leaves the finite range of {dtype.name}; use a wider dtype")
+    if spec.status == _core.NOT_A_SPREAD:
+        raise DistributionError(f"{content} is no spread: it needs a finite mean and a finite std of 0 or more")
     return None if isinstance(content, Construction) else spec
 
 
@@ -219,6 +221,8 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError, OverflowError):  # numpy's answers to too much, by how much it is
+        if size_of(shape) == 0:
+            raise ValueError(f"numpy cannot hold an array of shape {shape}, empty as it is") from None
         raise AllocationFailed(size_of(shape)) from None
 
 
@@ -251,6 +255,7 @@ def fill(
         `out` itself, or a new array of the part's shape.
     """
     part = locate(shape, index)
+    threads = as_threads(threads)
     target = None if out is None else target_of(out)
     chosen, exact = choose_dtype(dtype, target)
     if target is not None and target.shape != part.shape:

@@ -7,6 +7,8 @@ import warnings
 
 from . import _core
 
+self_test = _core.self_test
+
 VARIABLE = "FASTINIT_LEVEL"
 
 
@@ -40,11 +42,11 @@ def choose() -> None:
 
 
 def _test() -> None:
-    if _core.self_test():
+    if self_test():
         return
     broken = _core.level()
     _core.select_level("portable")
-    if not _core.self_test():
+    if not self_test():
         raise ImportError("fastinit's kernels give wrong bits on this machine; please report its CPU and compiler")
     warnings.warn(
         f"fastinit's {broken} kernels give wrong bits on this machine, so the slower portable ones are used; "

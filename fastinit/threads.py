@@ -18,6 +18,7 @@ from . import _core
 from .arguments import as_index
 
 VARIABLE = "FASTINIT_NUM_THREADS"
+CGROUP = Path("/sys/fs/cgroup")
 CHUNK = 1 << 20
 """Elements between two looks at Ctrl-C: a fraction of a millisecond to 20 ms, by level and dtype."""
 
@@ -25,7 +26,7 @@ _SERIAL = 1 << 19
 _MOST = 1024
 
 
-class _Pool:
+class Pool:
     """The shared executor, made on first use and enlarged for whoever asks for more threads."""
 
     def __init__(self) -> None:
@@ -44,10 +45,10 @@ class _Pool:
             return [self._executor.submit(work) for _ in range(count)]
 
 
-_pool = _Pool()
+_pool = Pool()
 if hasattr(os, "register_at_fork"):
     # The child has none of the threads, and maybe a lock that nobody will release.
-    os.register_at_fork(after_in_child=lambda: _Pool.__init__(_pool))
+    os.register_at_fork(after_in_child=lambda: Pool.__init__(_pool))
 
 
 def default_threads() -> int:
@@ -66,7 +67,7 @@ def default_threads() -> int:
             raise ValueError(f"{VARIABLE} must be an integer between 1 and {_MOST}, got {wanted!r}")
         return int(wanted)
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cpus, _quota(), _MOST))
+    return max(1, min(cpus, cgroup_cpus(), _MOST))
 
 
 def as_threads(threads: object) -> int | None:
@@ -80,22 +81,21 @@ def as_threads(threads: object) -> int | None:
 
 
 @cache
-def _quota() -> int:
+def cgroup_cpus() -> int:
     """CPUs that the cgroup's quota allows, rounded up."""
-    root = Path("/sys/fs/cgroup")
     try:
-        if (root / "cpu.max").exists():
-            quota, period = (root / "cpu.max").read_text().split()
+        if (CGROUP / "cpu.max").exists():
+            quota, period = (CGROUP / "cpu.max").read_text().split()
         else:
-            quota = (root / "cpu/cpu.cfs_quota_us").read_text()
-            period = (root / "cpu/cpu.cfs_period_us").read_text()
+            quota = (CGROUP / "cpu/cpu.cfs_quota_us").read_text()
+            period = (CGROUP / "cpu/cpu.cfs_period_us").read_text()
         return -(-int(quota) // int(period)) if int(quota) > 0 else _MOST
     except (OSError, ValueError):  # no cgroup, or the quota is "max"
         return _MOST
 
 
-def run(job: _core.Job, threads: int | None) -> None:
-    """Run `job` to its end on `threads` threads (None: `default_threads` where it is large enough).
+def run(job: _core.Job, threads: int | None, pool: Pool | None = None) -> None:
+    """Run `job` to its end on `threads` threads of `pool` (None: as many as pay, of the shared pool).
 
     An exception in the calling thread, Ctrl-C above all, stops the other threads after their current chunk.
     """
@@ -123,7 +123,7 @@ def run(job: _core.Job, threads: int | None) -> None:
                 return
             job.run(begin, min(begin + CHUNK, size))
 
-    workers = _pool.submit(count, work)
+    workers = (pool or _pool).submit(count, work)
     try:
         wait(workers)
     except BaseException:

@@ -36,6 +36,10 @@ static const struct {
     {FI_CENTERED_UNIFORM, {1e-2}}, {FI_CENTERED_UNIFORM, {3e-5}}, {FI_CENTERED_UNIFORM, {1e-37}},
     {FI_CENTERED_UNIFORM, {1e-44}}, {FI_CENTERED_UNIFORM, {1e-300}}, {FI_CENTERED_UNIFORM, {448}},
     {FI_CENTERED_UNIFORM, {57344}}, {FI_CENTERED_UNIFORM, {3e38}}, {FI_CENTERED_UNIFORM, {1e308}},
+    {FI_NORMAL, {0, 1}},          {FI_NORMAL, {0.3, 0.02}},     {FI_NORMAL, {-7, 3}},
+    {FI_NORMAL, {1e-3, 50}},      {FI_NORMAL, {0, 6900}},       {FI_NORMAL, {-0.0, 1e-9}},
+    {FI_NORMAL, {0, 1e-37}},      {FI_NORMAL, {1e-30, 1e-44}},  {FI_NORMAL, {0, 1e-320}},
+    {FI_NORMAL, {1e5, 4e37}},     {FI_NORMAL, {0, 2e307}},      {FI_NORMAL, {0.1, 0}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -46,8 +50,10 @@ static void stir(const unsigned char *bytes, size_t count, int size) {
     for (size_t i = 0; i < count; i++) {
         uint64_t value = 0;
         if (size == 8) memcpy(&value, bytes + 8 * i, 8);
-        if (size == 4) value = *(const uint32_t *)(const void *)(bytes + 4 * i);
-        if (size == 2) value = *(const uint16_t *)(const void *)(bytes + 2 * i);
+        uint32_t word;
+        uint16_t half;
+        if (size == 4) memcpy(&word, bytes + 4 * i, 4), value = word;
+        if (size == 2) memcpy(&half, bytes + 2 * i, 2), value = half;
         if (size == 1) value = bytes[i];
         hash = (hash ^ value) * UINT64_C(0x100000001B3);
     }

@@ -1,0 +1,4 @@
+/* The tables of quantile.h, once. */
+#include "quantile.h"
+
+#include "quantile_table.h"

@@ -1,0 +1,200 @@
+"""Threads change no bit, share one pool, stop at Ctrl-C, and survive a fork."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import fastinit
+from fastinit import _core, threads
+from fastinit.fill import STORES_VARIABLE
+
+SHAPE = (1024, 4099)  # several chunks, and no multiple of one
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_one_to_64_threads_give_the_same_bits(dtype, order):
+    """A chunk filled twice, left out, or begun at another draw."""
+    alone = fastinit.xavier_uniform(SHAPE, 17, dtype=dtype, threads=1)
+    for count in (2, 3, 7, 64):
+        out = np.zeros(SHAPE, dtype, order=order)
+        fastinit.xavier_uniform(SHAPE, 17, out=out, threads=count)
+        assert np.array_equal(out, alone), f"{count} threads, {order} order"
+
+
+@pytest.mark.parametrize("stores", ["auto", "ordinary", "streaming"])
+@pytest.mark.parametrize("offset", [0, 1, 5])
+def test_the_choice_of_stores_changes_no_bit(stores, offset, monkeypatch):
+    """A streaming head or tail at an unaligned address that writes the wrong weights, or past its end."""
+    monkeypatch.setenv(STORES_VARIABLE, stores)
+    memory = np.full(2_000_003, -7.0, np.float32)
+    fastinit.random(None, 17, out=memory[offset:-3])
+    assert np.array_equal(memory[offset:-3], fastinit.random(2_000_000 - offset, 17, dtype="float32"))
+    assert (memory[:offset] == -7).all()
+    assert (memory[-3:] == -7).all()
+
+
+def test_an_unknown_choice_of_stores_is_refused(monkeypatch):
+    monkeypatch.setenv(STORES_VARIABLE, "fast")
+    with pytest.raises(ValueError, match="auto, ordinary, streaming"):
+        fastinit.random(1 << 20, 17)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1025, 2**70])
+def test_a_number_of_threads_out_of_range_is_refused(wrong):
+    rng = fastinit.SplitMix64(17)
+    with pytest.raises(ValueError, match="between 1 and 1024"):
+        fastinit.random(8, rng, threads=wrong)
+    assert rng.state == 17
+
+
+@pytest.mark.parametrize("wrong", [1.0, True, "2"])
+def test_a_number_of_threads_that_is_no_integer_is_refused(wrong):
+    with pytest.raises(TypeError, match="threads must be an integer"):
+        fastinit.random(8, 17, threads=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "two", "1.5", "99999"])
+def test_a_wrong_environment_variable_is_named(wrong, monkeypatch):
+    monkeypatch.setenv(threads.VARIABLE, wrong)
+    with pytest.raises(ValueError, match=threads.VARIABLE):
+        fastinit.random(1 << 21, 17)
+
+
+def test_the_environment_variable_is_the_default(monkeypatch):
+    monkeypatch.setenv(threads.VARIABLE, "3")
+    assert threads.default_threads() == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity masks")
+def test_the_default_respects_the_affinity_mask(monkeypatch):
+    """A process confined to one CPU by its scheduler that starts a thread for each of the machine's."""
+    monkeypatch.delenv(threads.VARIABLE, raising=False)
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        assert threads.default_threads() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 1024)])
+def test_the_default_respects_the_cgroup_quota(text, cpus, monkeypatch, tmp_path):
+    """A container with half a CPU that starts a thread for each of the machine's."""
+    (tmp_path / "cpu.max").write_text(text)
+    monkeypatch.setattr(threads, "CGROUP", tmp_path)
+    threads.cgroup_cpus.cache_clear()
+    try:
+        assert threads.cgroup_cpus() == cpus
+    finally:
+        threads.cgroup_cpus.cache_clear()
+
+
+def test_many_users_share_one_pool():
+    """Eight users of two threads each must not become sixteen computing threads."""
+    computing, most, lock = 0, 0, threading.Lock()
+
+    class Job:
+        size = 8 * threads.CHUNK
+
+        def run(self, begin, end):
+            nonlocal computing, most
+            with lock:
+                computing += 1
+                most = max(most, computing)
+            time.sleep(0.002)
+            with lock:
+                computing -= 1
+
+    pool = threads.Pool()
+    with ThreadPoolExecutor(8) as users:
+        list(users.map(lambda _: threads.run(Job(), 2, pool), range(8)))
+    assert 1 <= most <= max(2, threads.default_threads())
+
+
+def test_users_at_once_get_their_own_weights():
+    """A chunk of one user's tensor written with another's stream."""
+    with ThreadPoolExecutor(6) as users:
+        found = list(users.map(lambda seed: fastinit.random((700, 3000), seed, threads=2), range(6)))
+    for seed, weights in enumerate(found):
+        assert np.array_equal(weights, fastinit.random((700, 3000), seed, threads=1))
+
+
+def test_an_error_in_a_worker_reaches_the_caller():
+    """A fill that failed in a thread and looks as if it had been done."""
+
+    class Broken:
+        size = 4 * threads.CHUNK
+
+        def run(self, begin, end):
+            raise MemoryError("no page")
+
+    with pytest.raises(MemoryError, match="no page"):
+        threads.run(Broken(), 2)
+
+
+def test_a_job_refuses_ranges_outside_it():
+    spec = _core.Spec(_core.CONSTANT, _core.FLOAT64, (1.0,))
+    job = _core.Job(spec, np.zeros(4), False, 0, 0, (1,), _core.STORES_AUTO)
+    for begin, end in ((-1, 2), (0, 5), (3, 2)):
+        with pytest.raises(ValueError, match="leaves the 4 elements"):
+            job.run(begin, end)
+
+
+CTRL_C = """
+    import sys, time, numpy as np, fastinit
+    rng = fastinit.SplitMix64(17)
+    out = np.ones((4096, 65536), np.float32)
+    print("ready", flush=True)
+    try:
+        while True:
+            fastinit.xavier_uniform(None, rng, out=out, threads=int(sys.argv[1]))
+            rng.state = 17
+    except KeyboardInterrupt:
+        print(rng.state, flush=True)
+"""
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_ctrl_c_stops_a_large_fill_and_leaves_the_generator(count):
+    """A fill of seconds that cannot be stopped, or that moves the generator although it was."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(CTRL_C), count], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        output, _ = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert output == "17\n"
+
+
+FORK = """
+    import os, numpy as np, fastinit
+    expected = fastinit.random((600, 4000), 17, threads=2)
+    child = os.fork()
+    if child == 0:
+        good = np.array_equal(fastinit.random((600, 4000), 17, threads=2), expected)
+        os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_makes_its_own_pool():
+    """A child that waits for ever for threads only its parent has."""
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORK)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "0\n"
