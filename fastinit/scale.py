@@ -353,7 +353,7 @@ def gain(nonlinearity: str, param: float | None = None) -> float:
     >>> fastinit.gain("relu"), fastinit.gain("tanh"), fastinit.gain("selu")
     (1.4142135623730951, 1.6666666666666667, 0.75)
     >>> round(fastinit.gain("leaky_relu", 0.2), 6), round(fastinit.gain("elu"), 6)
-    (1.386751, 1.245198)
+    (1.38675, 1.245198)
     >>> fastinit.gain("rleu")
     Traceback (most recent call last):
     ValueError: unknown nonlinearity 'rleu'; did you mean 'relu'? expected one of linear, conv1d, conv2d, conv3d, \
