@@ -207,6 +207,8 @@ def _replacing(path: Path) -> Iterator[int]:
     """Yield a descriptor of a new file beside `path` that takes its name if, and only if, all goes well."""
     if path.is_dir():  # now, not at the rename, when everything has been filled
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if path.exists() and not path.is_file():  # to replace /dev/null by a file would break the whole machine
+        raise CheckpointError(f"cannot write {path}: it is a device, pipe or socket; name a file")
     # Not made from the name, which may already be the longest the file system takes.
     temporary = path.with_name(f".fastinit-{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
@@ -261,6 +263,8 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
     """
     path = Path(path)
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # to open a pipe would wait for a writer
+            raise CheckpointError(f"cannot read {path}: it is a device, pipe or socket; name a file")
         with path.open("rb") as file:
             header = read_header(file, str(path))
             plan = _described_plan(header.layout, header.metadata, path)

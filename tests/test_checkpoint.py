@@ -423,6 +423,23 @@ def test_a_folder_in_the_way_is_noticed_before_the_work(tmp_path):
     assert steps == []
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_or_device_in_the_way_is_never_replaced(tmp_path):
+    """`--out /dev/null`, as root, that turns the machine's null device into a checkpoint."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    alias = tmp_path / "alias"
+    alias.symlink_to(pipe)
+    for place in (pipe, alias):
+        with pytest.raises(CheckpointError, match="device, pipe or socket"):
+            write_checkpoint(Plan.from_layout(SMALL, 17), place)
+        with pytest.raises(CheckpointError, match="device, pipe or socket"):
+            verify_checkpoint(place)
+    assert pipe.is_fifo()
+    assert alias.is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["alias", "pipe"]
+
+
 def test_a_header_that_no_reader_would_take_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr("fastinit.checkpoint.HEADER_LIMIT", 100)
     with pytest.raises(CheckpointError, match="header"):
