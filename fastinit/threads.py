@@ -7,6 +7,7 @@ thread waits meanwhile, so however many user threads fill at once, no more threa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -34,15 +35,16 @@ class Pool:
         self._executor: ThreadPoolExecutor | None = None
         self._size = 0
 
-    def submit(self, count: int, work: Callable[[], None]) -> list[Future[None]]:
-        """Start `work` on `count` threads."""
-        with self._lock:
+    def submit(self, count: int, work: Callable[[], None], workers: list[Future[None]]) -> None:
+        """Start `work` on `count` threads, or on as many as the system still gives; append them to `workers`."""
+        with self._lock, contextlib.suppress(RuntimeError):  # no more threads, or the interpreter is ending
             if self._executor is None or self._size < count:
+                executor = ThreadPoolExecutor(max(count, default_threads()), thread_name_prefix="fastinit")
                 if self._executor is not None:
                     self._executor.shutdown(wait=False)
-                self._size = max(count, default_threads())
-                self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="fastinit")
-            return [self._executor.submit(work) for _ in range(count)]
+                self._executor, self._size = executor, max(count, default_threads())
+            for _ in range(count):
+                workers.append(self._executor.submit(work))
 
 
 _pool = Pool()
@@ -123,12 +125,17 @@ def run(job: _core.Job, threads: int | None, pool: Pool | None = None) -> None:
                 return
             job.run(begin, min(begin + CHUNK, size))
 
-    workers = (pool or _pool).submit(count, work)
+    workers: list[Future[None]] = []
     try:
+        (pool or _pool).submit(count, work, workers)
+        if len(workers) < count:
+            work()  # what the missing threads would have done
         wait(workers)
     except BaseException:
         stop.set()
         wait(workers)
         raise
+    finally:
+        stop.set()  # a refused thread leaves its work in the queue: it must find none
     for worker in workers:
         worker.result()

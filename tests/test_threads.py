@@ -198,3 +198,44 @@ def test_a_forked_child_makes_its_own_pool():
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORK)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout == "0\n"
+
+
+def test_a_system_without_threads_is_filled_by_the_caller(monkeypatch):
+    """A job left in the queue by a thread that could not start, which overwrites `out` during a later fill."""
+    pool = threads.Pool()
+    monkeypatch.setattr(threads, "_pool", pool)
+    start, started = threading.Thread.start, []
+
+    def refuse(self):
+        started.append(self)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    size = 3 * threads.CHUNK
+    out = np.zeros(size)
+    fastinit.random(None, 17, out=out, threads=2)
+    assert started
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert np.array_equal(out, fastinit.random(size, 17, threads=1))
+    out[:] = 7
+    fastinit.random(size, 18, threads=2)
+    pool._executor.shutdown(wait=True)
+    assert (out == 7).all()
+
+
+def test_a_fill_while_the_interpreter_ends():
+    """A thread that outlives the main one, and an exit handler, which get no pool."""
+    script = """
+        import atexit, threading, fastinit
+        fastinit.random(3, 17)
+        def fill(): print(fastinit.random(3 << 20, 17, threads=2).size)
+        def late():
+            threading.main_thread().join()
+            fill()
+        threading.Thread(target=late).start()
+        atexit.register(fill)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.stdout.split(), ended.stderr) == ([str(3 << 20)] * 2, "")
