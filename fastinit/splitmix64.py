@@ -90,6 +90,9 @@ class SplitMix64(np.random.BitGenerator):
 
     def __init__(self, seed: SupportsIndex) -> None:
         state = as_u64(seed, "seed")
+        if hasattr(self, "_cursor"):  # numpy Generators made of it keep its address
+            self.state = state
+            return
         super().__init__(_NO_SEED_SEQUENCE)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
         self._cursor = _core.Cursor(state)
         self._cursor.install(self.capsule)

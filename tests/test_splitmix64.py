@@ -194,6 +194,15 @@ def test_a_subclass_stays_one_when_copied_and_jumped():
         assert type(twin) is Mine
 
 
+def test_a_second_init_keeps_the_memory_that_numpy_points_to():
+    """A Generator that goes on drawing from a freed state, which by then is another object's."""
+    rng = SplitMix64(17)
+    generator = np.random.Generator(rng)
+    rng.__init__(5)
+    assert generator.random() == SplitMix64(5).next_unit_f64()
+    assert rng == SplitMix64(5).advance(1)
+
+
 def test_generators_compare_by_state_and_do_not_hash():
     """A mutable dict key; equality with the state's own integer."""
     assert SplitMix64(17) == SplitMix64(17)
