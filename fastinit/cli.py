@@ -31,11 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        status: int = options.run(options)
-        sys.stdout.flush()
+        options.status = options.run(options)
+        if sys.stdout is not None:  # closed by the shell: `>&-`
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader (head, less) has seen enough
         sys.stdout = None
-        return GOOD
+        return int(options.status)
     except KeyboardInterrupt:
         print("fastinit: interrupted; nothing was changed", file=sys.stderr)
         return 130
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"fastinit: {error}", file=sys.stderr)
         return REFUSED
-    return status
+    return int(options.status)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and the kernels in use")
     commands = parser.add_subparsers(metavar="COMMAND")
-    parser.set_defaults(run=lambda options: _version(options, parser))
+    # A command that fails says so in options.status before it prints: the reader may be gone.
+    parser.set_defaults(run=lambda options: _version(options, parser), status=GOOD)
 
     def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=summary)
@@ -184,6 +186,7 @@ def _verify(options: argparse.Namespace) -> int:
             for m in found.mismatches
         ],
     }
+    options.status = GOOD if found else FAILED
     if found:
         summary = (
             f"verified {options.file}: all {plan.nbytes:,} bytes of {len(plan)} tensors follow from seed "
@@ -254,8 +257,9 @@ def _report(options: argparse.Namespace) -> int:
     from .diagnostics.report import learner_report  # noqa: PLC0415
 
     report = learner_report(options.seed)
+    options.status = GOOD if report.holds else FAILED
     _print(options, {**dataclasses.asdict(report), "holds": report.holds}, report.lines())
-    return GOOD if report.holds else FAILED
+    return int(options.status)
 
 
 def _info(options: argparse.Namespace) -> int:

@@ -259,6 +259,26 @@ def test_a_reader_that_has_seen_enough_is_no_error(arguments):
     assert (child.returncode, err) == (0, "")
 
 
+@pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["text", "json"])
+def test_a_failed_check_is_status_1_though_nobody_reads_it(made, arguments):
+    """`fastinit verify FILE 2>&1 | grep -q ...` under pipefail that calls a damaged file good."""
+    content = bytearray(made.read_bytes())
+    content[-1] ^= 1
+    made.write_bytes(content)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "fastinit", "verify", str(made), *arguments]
+    ended = subprocess.run(command, stdout=writing, stderr=writing, cwd=ROOT, timeout=60, check=False)
+    os.close(writing)
+    assert ended.returncode == 1
+
+
+def test_a_closed_standard_output_is_no_traceback():
+    command = f"'{sys.executable}' -m fastinit scale 2 2 >&-"
+    ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_progress_is_for_terminals_only(made):
     ended = run_python("-m", "fastinit", "verify", str(made))
     assert (ended.returncode, ended.stderr) == (0, "")
