@@ -1,4 +1,5 @@
 /* The only file that knows CPUs: a named table of levels, best first, and the one in use. */
+#include <math.h>
 #include <string.h>
 
 #include "kernels.h"
@@ -74,7 +75,9 @@ bool fi_level_self_test(void) {
     enum { COUNT = 75, ODD = 1, ROOM = 8 * (COUNT + 2 * ODD) };
     static const double parameters[FI_BASES][FI_PARAMETERS] = {
         [FI_CONSTANT] = {0.1}, [FI_UNIFORM] = {-0.3, 0.7}, [FI_CENTERED_UNIFORM] = {1.3},
-        [FI_NORMAL] = {0.3, 0.7}};
+        [FI_NORMAL] = {0.3, 0.7},
+        [FI_TRUNCATED] = {0.3, 0.7, -1, INFINITY, 0x1.44ed0bb7cb20bp-2, 0, 0x1.aec4bd120d37dp-54,
+                          0x1.9f734e17374ccp+51}};
     const uint64_t x = UINT64_MAX - 40 * FI_GAMMA;
     bool good = mix64(UINT64_C(1234567) + FI_GAMMA) == UINT64_C(6457827717110365317);
     fp_state host = fp_enter();

@@ -30,10 +30,12 @@ typedef enum {
  *   FI_UNIFORM           p[0] + (p[1] - p[0]) * u     in [p[0], p[1]): two roundings
  *   FI_CENTERED_UNIFORM  p[0] * (2u - 1)              in [-p[0], p[0]): one rounding
  *   FI_NORMAL            p[0] + p[1] * z              two roundings; z as in quantile.h
+ *   FI_TRUNCATED         p[0] + p[1] * z              z on [p[2], p[3]] as in truncated.h, whose four constants
+ *                                                     p[4] to p[7] are
  * then the value is rounded once, to nearest even, to the dtype, and clamped to the interval's values
- * in that dtype. */
-typedef enum { FI_CONSTANT = 0, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_NORMAL, FI_BASES } fi_base;
-#define FI_PARAMETERS 2
+ * in that dtype (FI_TRUNCATED: p[0] + p[1] * bound, both inclusive). */
+typedef enum { FI_CONSTANT = 0, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_NORMAL, FI_TRUNCATED, FI_BASES } fi_base;
+#define FI_PARAMETERS 8
 
 typedef enum {
     FI_FLOAT64 = 0,
@@ -54,6 +56,10 @@ typedef struct {
     double presteps; /* centered: what the integer step is multiplied by first, exactly: 1 or 2^-52 */
     double lo, hi;   /* clamp, values of the dtype; -inf and inf where every draw complies unclamped */
     bool clamped;    /* whether lo or hi is finite */
+    double lower, upper;                           /* truncated: z's bounds */
+    double low_tail, high_tail, width, split;      /* truncated, near zero: see truncated_near */
+    double inner, outer_share, span, inner_mills;  /* truncated, far from it: see fi_truncated_far */
+    bool far;        /* which of the two */
     bool plain;      /* only the portable level serves: see prepare in fill.c */
 } fi_spec;
 

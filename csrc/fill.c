@@ -5,8 +5,8 @@
 #include "convert.h"
 #include "fpenv.h"
 #include "kernels.h"
-#include "quantile.h"
 #include "splitmix64.h"
+#include "truncated.h"
 
 /* ---- what to draw: fi_spec_init ------------------------------------------------------------------- */
 
@@ -24,6 +24,11 @@ static double smallest_at_least(double low, const fi_format *format) {
     return r < low ? next_value(r, true, format) : r;
 }
 
+static double largest_at_most(double high, const fi_format *format) {
+    double r = rounded(high, format);
+    return r > high ? next_value(r, false, format) : r;
+}
+
 /* Narrow the clamp to the dtype's values in [low, high), or leave it off where the first and the last
  * weight (k = 0 and k = 2^53 - 1; every map is monotone in k) comply without it. */
 static fi_status bound(fi_spec *spec, double low, double high, double first, double last) {
@@ -39,12 +44,62 @@ static fi_status bound(fi_spec *spec, double low, double high, double first, dou
     return FI_OK;
 }
 
-/* At most the smallest nonzero |shift + scale * x|, where a nonzero |x| is 2^-53 or more: a sum is no smaller than
+/* At most the smallest nonzero |shift + scale * x|, where a nonzero |x| is `least` or more: a sum is no smaller than
  * the last bit of its smaller term. */
-static double least_sum(double shift, double scale) {
-    double last_bit = fabs(shift) * 0x1p-53;
-    if (shift == 0) return scale * 0x1p-53;
-    return last_bit < scale * 0x1p-106 ? last_bit : scale * 0x1p-106;
+static double least_sum(double shift, double scale, double least) {
+    double product = scale * least, last_bit = fabs(shift) * 0x1p-53;
+    if (shift == 0) return product;
+    return last_bit < product * 0x1p-53 ? last_bit : product * 0x1p-53;
+}
+
+static double least_nonzero(double a, double b) {
+    if (a == 0 || b == 0) return fabs(a) + fabs(b);
+    return fabs(a) < fabs(b) ? fabs(a) : fabs(b);
+}
+
+/* A mean and a std; none of the latter leaves the mean, whatever the bounds. */
+static fi_status prepare_spread(fi_spec *spec, double mean, double std) {
+    double largest = formats[spec->dtype].largest;
+    if (!(fabs(mean) <= DBL_MAX && std >= 0 && std <= DBL_MAX)) return FI_NOT_A_SPREAD;
+    spec->shift = mean + 0.0; /* -0.0 and 0.0 are one mean */
+    spec->scale = std;
+    if (std != 0) return FI_OK;
+    spec->base = FI_CONSTANT;
+    spec->plain = spec->dtype == FI_BFLOAT16 && fabs(mean) < FLT_MIN;
+    return fabs(mean) <= largest ? FI_OK : FI_BEYOND_RANGE;
+}
+
+static fi_status prepare_normal(fi_spec *spec) {
+    double reach = fabs(spec->shift) + FI_QUANTILE_LARGEST * spec->scale;
+    spec->plain = spec->dtype == FI_BFLOAT16 && least_sum(spec->shift, spec->scale, 0x1p-53) < FLT_MIN;
+    return reach <= formats[spec->dtype].largest ? FI_OK : FI_BEYOND_RANGE;
+}
+
+/* Narrow the clamp to the dtype's values in [low, high], where an infinite bound is none. */
+static fi_status prepare_truncated(fi_spec *spec, const double *p) {
+    const fi_format *format = &formats[spec->dtype];
+    spec->lower = p[2];
+    spec->upper = p[3];
+    spec->far = truncated_is_far(p[2], p[3]);
+    if (spec->far) {
+        spec->inner = p[4], spec->outer_share = p[5], spec->span = p[6], spec->inner_mills = p[7];
+    } else {
+        spec->low_tail = p[4], spec->high_tail = p[5], spec->width = p[6], spec->split = p[7];
+    }
+    double least = least_nonzero(p[2], p[3]);
+    least = spec->dtype == FI_BFLOAT16 ? least_sum(spec->shift, spec->scale, least < 0x1p-53 ? least : 0x1p-53) : 1;
+    spec->plain = least < FLT_MIN;
+    double low = spec->shift + spec->scale * p[2], high = spec->shift + spec->scale * p[3];
+    double first = spec->shift + spec->scale * truncated_quantile(0, spec);
+    double last = spec->shift + spec->scale * truncated_quantile(0x1p53 - 1, spec);
+    double lowest = isinf(p[2]) ? first : low, highest = isinf(p[3]) ? last : high;
+    if (!(fabs(lowest) <= format->largest && fabs(highest) <= format->largest)) return FI_BEYOND_RANGE;
+    double lo = smallest_at_least(lowest, format), hi = largest_at_most(highest, format);
+    if (lo > hi) return FI_EMPTY_INTERVAL;
+    if (isfinite(p[2]) && rounded(first, format) < lo) spec->lo = lo;
+    if (isfinite(p[3]) && rounded(last, format) > hi) spec->hi = hi;
+    spec->clamped = isfinite(spec->lo) || isfinite(spec->hi);
+    return FI_OK;
 }
 
 /* The vector levels take the one-multiply form of the centered uniform, and reach the narrow dtypes by
@@ -52,6 +107,7 @@ static double least_sum(double shift, double scale) {
  * serve is `plain`. */
 static __attribute__((noinline)) fi_status prepare(fi_spec *spec, const double *p) {
     double smallest;
+    fi_status status;
     spec->scale = 0;
     spec->shift = 0;
     spec->presteps = 1;
@@ -59,6 +115,9 @@ static __attribute__((noinline)) fi_status prepare(fi_spec *spec, const double *
     spec->hi = INFINITY;
     spec->clamped = false;
     spec->plain = false;
+    spec->far = false;
+    spec->lower = spec->upper = spec->low_tail = spec->high_tail = spec->width = spec->split = 0;
+    spec->inner = spec->outer_share = spec->span = spec->inner_mills = 0;
     switch (spec->base) {
     case FI_CONSTANT:
         spec->shift = p[0];
@@ -68,20 +127,21 @@ static __attribute__((noinline)) fi_status prepare(fi_spec *spec, const double *
         spec->scale = p[1] - p[0];
         spec->shift = p[0];
         if (!(p[0] < p[1] && spec->scale <= DBL_MAX)) return FI_NOT_AN_INTERVAL;
-        spec->plain = spec->dtype == FI_BFLOAT16 && least_sum(p[0], spec->scale) < FLT_MIN;
+        spec->plain = spec->dtype == FI_BFLOAT16 && least_sum(p[0], spec->scale, 0x1p-53) < FLT_MIN;
         return bound(spec, p[0], p[1], p[0], p[0] + spec->scale * (1 - 0x1p-53));
     case FI_NORMAL:
-        if (!(fabs(p[0]) <= DBL_MAX && p[1] >= 0 && p[1] <= DBL_MAX)) return FI_NOT_A_SPREAD;
-        if (!(fabs(p[0]) + FI_QUANTILE_LARGEST * p[1] <= formats[spec->dtype].largest)) return FI_BEYOND_RANGE;
-        spec->scale = p[1];
-        spec->shift = p[0] + 0.0; /* -0.0 and 0.0 are one mean */
-        if (p[1] == 0) { /* no spread: the mean */
-            spec->base = FI_CONSTANT;
-            spec->plain = spec->dtype == FI_BFLOAT16 && fabs(p[0]) < FLT_MIN;
-            return FI_OK;
+        status = prepare_spread(spec, p[0], p[1]);
+        return status != FI_OK || spec->base == FI_CONSTANT ? status : prepare_normal(spec);
+    case FI_TRUNCATED:
+        status = prepare_spread(spec, p[0], p[1]);
+        if (status != FI_OK) return status;
+        if (!(p[2] < p[3])) return FI_NOT_AN_INTERVAL;
+        if (spec->base == FI_CONSTANT) return FI_OK;
+        if (isinf(p[2]) && isinf(p[3])) {
+            spec->base = FI_NORMAL;
+            return prepare_normal(spec);
         }
-        spec->plain = spec->dtype == FI_BFLOAT16 && least_sum(p[0], p[1]) < FLT_MIN;
-        return FI_OK;
+        return prepare_truncated(spec, p);
     default: /* FI_CENTERED_UNIFORM */
         if (!(p[0] >= 0)) return FI_NOT_AN_INTERVAL;
         if (p[0] == 0) { /* no spread: the mean, which is +0 */

@@ -6,10 +6,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define FI_HARDWARE_FMA
+#define FI_HARDWARE_FMA /* every core of this level has the instruction */
 #include "convert.h"
-#include "quantile.h"
 #include "splitmix64.h"
+#include "truncated.h"
 
 FI_TARGET_BEGIN("avx2,fma,f16c")
 
@@ -91,20 +91,18 @@ static inline void coefficient_lanes(const double *const rows[LANES], int power,
     c[3] = _mm256_unpackhi_pd(a, b);
 }
 
-/* One lane in 500 lies in the tail: by scalars, out of the way. */
-static __attribute__((noinline, cold)) void replace_tails(double *z, const double *o, const double *y,
+/* One lane in 500 lies in the tail: by scalars, out of the way. z has its sign already. */
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y,
                                                           int count) {
     for (int j = 0; j < count; j++)
-        if (y[j] < FI_QUANTILE_CUT) z[j] = signed_tail(o[j]);
+        if (y[j] < FI_QUANTILE_CUT) z[j] = z[j] < 0 ? -quantile_tail(t[j]) : quantile_tail(t[j]);
 }
 
-/* quantile() of FLIGHT vectors at once. */
-static inline __attribute__((always_inline)) void quantile_flight(const weights_t *o, weights_t *z) {
-    weights_t x[FLIGHT], y[FLIGHT], c[4], lowest;
+/* quantile_centre() of FLIGHT vectors at once; and whether a y lies below the cut. */
+static inline __attribute__((always_inline)) bool centre_flight(const weights_t *y, weights_t *z) {
+    weights_t x[FLIGHT], c[4], lowest;
     const double *rows[FLIGHT][LANES];
     EACH_VECTOR {
-        y[i] = _mm256_fmadd_pd(_mm256_mul_pd(o[i], _mm256_set1_pd(-0x1p-106)), o[i],
-                               _mm256_set1_pd(FI_QUANTILE_TOP));
         draws_t bits = _mm256_castpd_si256(y[i]);
         draws_t segment = _mm256_and_si256(_mm256_srli_epi64(bits, 51), all_lanes(FI_CENTRE_ROWS - 1));
         rows[i][0] = fi_quantile_centre[_mm256_extract_epi64(segment, 0)];
@@ -123,17 +121,20 @@ static inline __attribute__((always_inline)) void quantile_flight(const weights_
             z[i] = _mm256_fmadd_pd(_mm256_fmadd_pd(z[i], x[i], c[1]), x[i], c[0]);
         }
     }
-    EACH_VECTOR z[i] = _mm256_mul_pd(o[i], z[i]);
-    if (_mm256_movemask_pd(_mm256_cmp_pd(lowest, _mm256_set1_pd(FI_QUANTILE_CUT), _CMP_LT_OQ))) {
-        double spilled[3][LANES * FLIGHT];
-        EACH_VECTOR {
-            _mm256_storeu_pd(spilled[0] + i * LANES, z[i]);
-            _mm256_storeu_pd(spilled[1] + i * LANES, o[i]);
-            _mm256_storeu_pd(spilled[2] + i * LANES, y[i]);
-        }
-        replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
-        EACH_VECTOR z[i] = _mm256_loadu_pd(spilled[0] + i * LANES);
+    return _mm256_movemask_pd(_mm256_cmp_pd(lowest, _mm256_set1_pd(FI_QUANTILE_CUT), _CMP_LT_OQ)) != 0;
+}
+
+/* z with the tails of what lies below the cut; t is what they are a function of. */
+static inline __attribute__((always_inline)) void tail_flight(const weights_t *t, const weights_t *y,
+                                                              weights_t *z) {
+    double spilled[3][LANES * FLIGHT];
+    EACH_VECTOR {
+        _mm256_storeu_pd(spilled[0] + i * LANES, z[i]);
+        _mm256_storeu_pd(spilled[1] + i * LANES, t[i]);
+        _mm256_storeu_pd(spilled[2] + i * LANES, y[i]);
     }
+    replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
+    EACH_VECTOR z[i] = _mm256_loadu_pd(spilled[0] + i * LANES);
 }
 
 static inline weights_t centered_odd_lanes(draws_t draw) {
@@ -143,15 +144,77 @@ static inline weights_t centered_odd_lanes(draws_t draw) {
 
 static inline __attribute__((always_inline)) void normal_vectors(const draws_t *draws, weights_t *weights,
                                                                  int count, const fi_spec *spec) {
-    weights_t o[FLIGHT], z[FLIGHT];
+    weights_t o[FLIGHT], y[FLIGHT], z[FLIGHT];
     for (int done = 0; done < count; done += FLIGHT) {
-        EACH_VECTOR o[i] = centered_odd_lanes(draws[done + i]);
-        quantile_flight(o, z);
+        EACH_VECTOR {
+            o[i] = centered_odd_lanes(draws[done + i]);
+            y[i] = _mm256_fmadd_pd(_mm256_mul_pd(o[i], _mm256_set1_pd(-0x1p-106)), o[i],
+                                   _mm256_set1_pd(FI_QUANTILE_TOP));
+        }
+        bool tails = centre_flight(y, z);
+        EACH_VECTOR z[i] = _mm256_mul_pd(o[i], z[i]);
+        if (tails) {
+            weights_t t[FLIGHT];
+            EACH_VECTOR t[i] = _mm256_sub_pd(_mm256_set1_pd(1), _mm256_mul_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.0), o[i]), _mm256_set1_pd(0x1p-53)));
+            tail_flight(t, y, z);
+        }
         EACH_VECTOR {
             weights_t scaled = _mm256_mul_pd(_mm256_set1_pd(spec->scale), z[i]);
             weights[done + i] = _mm256_add_pd(_mm256_set1_pd(spec->shift), scaled);
         }
     }
+}
+
+static inline __attribute__((always_inline)) void near_vectors(const draws_t *draws, weights_t *weights, int count,
+                                                               const fi_spec *spec) {
+    weights_t t[FLIGHT], y[FLIGHT], z[FLIGHT];
+    weights_t sign[FLIGHT];
+    for (int done = 0; done < count; done += FLIGHT) {
+        EACH_VECTOR {
+            weights_t k = top53_lanes(draws[done + i], 0);
+            weights_t below = _mm256_cmp_pd(k, _mm256_set1_pd(spec->split), _CMP_LT_OQ);
+            weights_t steps = _mm256_sub_pd(_mm256_set1_pd(0x1p53 - 1), k);
+            steps = _mm256_blendv_pd(steps, k, below);
+            weights_t tail = _mm256_blendv_pd(_mm256_set1_pd(spec->high_tail), _mm256_set1_pd(spec->low_tail), below);
+            sign[i] = _mm256_and_pd(below, _mm256_set1_pd(-0.0));
+            steps = _mm256_add_pd(_mm256_add_pd(steps, steps), _mm256_set1_pd(1));
+            t[i] = _mm256_add_pd(tail, _mm256_mul_pd(_mm256_set1_pd(spec->width), steps));
+            t[i] = _mm256_min_pd(t[i], _mm256_set1_pd(1));
+            y[i] = _mm256_sub_pd(_mm256_fnmadd_pd(t[i], t[i], _mm256_add_pd(t[i], t[i])), _mm256_set1_pd(0x1p-53));
+        }
+        bool tails = centre_flight(y, z);
+        EACH_VECTOR z[i] = _mm256_mul_pd(_mm256_mul_pd(_mm256_sub_pd(_mm256_set1_pd(1), t[i]), _mm256_set1_pd(0x1p53)), z[i]);
+        if (tails) tail_flight(t, y, z);
+        EACH_VECTOR {
+            z[i] = _mm256_xor_pd(z[i], sign[i]);
+            z[i] = _mm256_min_pd(_mm256_set1_pd(spec->upper), _mm256_max_pd(_mm256_set1_pd(spec->lower), z[i]));
+            weights_t scaled = _mm256_mul_pd(_mm256_set1_pd(spec->scale), z[i]);
+            weights[done + i] = _mm256_add_pd(_mm256_set1_pd(spec->shift), scaled);
+        }
+    }
+}
+
+/* Far tails are one scalar function for all levels. */
+static __attribute__((noinline)) void far_vectors(const draws_t *draws, weights_t *weights, int count,
+                                                  const fi_spec *spec) {
+    uint64_t draw[LANES];
+    double w[LANES];
+    for (int i = 0; i < count; i++) {
+        memcpy(draw, draws + i, sizeof draw);
+        for (int j = 0; j < LANES; j++) {
+            double scaled = spec->scale * truncated_quantile((double)top53(draw[j]), spec);
+            w[j] = spec->shift + scaled;
+        }
+        memcpy(weights + i, w, sizeof w);
+    }
+}
+
+static inline __attribute__((always_inline)) void truncated_vectors(const draws_t *draws, weights_t *weights,
+                                                                    int count, const fi_spec *spec) {
+    if (spec->far)
+        far_vectors(draws, weights, count, spec);
+    else
+        near_vectors(draws, weights, count, spec);
 }
 
 /* max(lo, x) is lo > x ? lo : x, and min(hi, x) is hi < x ? hi : x: a zero keeps its sign. */

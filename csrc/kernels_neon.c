@@ -6,10 +6,10 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#define FI_HARDWARE_FMA
+#define FI_HARDWARE_FMA /* every core of this level has the instruction */
 #include "convert.h"
-#include "quantile.h"
 #include "splitmix64.h"
+#include "truncated.h"
 
 #define LEVEL neon
 enum { LANES = 2, LINE_BYTES = 16, FLIGHT = 4 };
@@ -56,19 +56,18 @@ static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec
     return vmulq_f64(vdupq_n_f64(spec->scale), centered_step_lanes(draw));
 }
 
-/* One lane in 500 lies in the tail: by scalars, out of the way. */
-static __attribute__((noinline, cold)) void replace_tails(double *z, const double *o, const double *y,
+/* One lane in 500 lies in the tail: by scalars, out of the way. z has its sign already. */
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y,
                                                           int count) {
     for (int j = 0; j < count; j++)
-        if (y[j] < FI_QUANTILE_CUT) z[j] = signed_tail(o[j]);
+        if (y[j] < FI_QUANTILE_CUT) z[j] = z[j] < 0 ? -quantile_tail(t[j]) : quantile_tail(t[j]);
 }
 
-/* quantile() of FLIGHT vectors at once. */
-static inline __attribute__((always_inline)) void quantile_flight(const weights_t *o, weights_t *z) {
-    weights_t x[FLIGHT], y[FLIGHT], lowest;
+/* quantile_centre() of FLIGHT vectors at once; and whether a y lies below the cut. */
+static inline __attribute__((always_inline)) bool centre_flight(const weights_t *y, weights_t *z) {
+    weights_t x[FLIGHT], lowest;
     const double *rows[FLIGHT][LANES];
     EACH_VECTOR {
-        y[i] = vfmaq_f64(vdupq_n_f64(FI_QUANTILE_TOP), vmulq_f64(o[i], vdupq_n_f64(-0x1p-106)), o[i]);
         draws_t bits = vreinterpretq_u64_f64(y[i]);
         draws_t segment = vandq_u64(vshrq_n_u64(bits, 51), all_lanes(FI_CENTRE_ROWS - 1));
         rows[i][0] = fi_quantile_centre[vgetq_lane_u64(segment, 0)];
@@ -85,18 +84,20 @@ static inline __attribute__((always_inline)) void quantile_flight(const weights_
             z[i] = vfmaq_f64(vzip1q_f64(a, b), z[i], x[i]);
         }
     }
-    EACH_VECTOR z[i] = vmulq_f64(o[i], z[i]);
-    lowest = vbslq_f64(vcltq_f64(lowest, vdupq_n_f64(FI_QUANTILE_CUT)), vdupq_n_f64(1), vdupq_n_f64(0));
-    if (vaddvq_f64(lowest) != 0) {
-        double spilled[3][LANES * FLIGHT];
-        EACH_VECTOR {
-            vst1q_f64(spilled[0] + i * LANES, z[i]);
-            vst1q_f64(spilled[1] + i * LANES, o[i]);
-            vst1q_f64(spilled[2] + i * LANES, y[i]);
-        }
-        replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
-        EACH_VECTOR z[i] = vld1q_f64(spilled[0] + i * LANES);
+    return vgetq_lane_f64(lowest, 0) < FI_QUANTILE_CUT || vgetq_lane_f64(lowest, 1) < FI_QUANTILE_CUT;
+}
+
+/* z with the tails of what lies below the cut; t is what they are a function of. */
+static inline __attribute__((always_inline)) void tail_flight(const weights_t *t, const weights_t *y,
+                                                              weights_t *z) {
+    double spilled[3][LANES * FLIGHT];
+    EACH_VECTOR {
+        vst1q_f64(spilled[0] + i * LANES, z[i]);
+        vst1q_f64(spilled[1] + i * LANES, t[i]);
+        vst1q_f64(spilled[2] + i * LANES, y[i]);
     }
+    replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
+    EACH_VECTOR z[i] = vld1q_f64(spilled[0] + i * LANES);
 }
 
 static inline weights_t centered_odd_lanes(draws_t draw) {
@@ -106,15 +107,78 @@ static inline weights_t centered_odd_lanes(draws_t draw) {
 
 static inline __attribute__((always_inline)) void normal_vectors(const draws_t *draws, weights_t *weights,
                                                                  int count, const fi_spec *spec) {
-    weights_t o[FLIGHT], z[FLIGHT];
+    weights_t o[FLIGHT], y[FLIGHT], z[FLIGHT];
     for (int done = 0; done < count; done += FLIGHT) {
-        EACH_VECTOR o[i] = centered_odd_lanes(draws[done + i]);
-        quantile_flight(o, z);
+        EACH_VECTOR {
+            o[i] = centered_odd_lanes(draws[done + i]);
+            y[i] = vfmaq_f64(vdupq_n_f64(FI_QUANTILE_TOP), vmulq_f64(o[i], vdupq_n_f64(-0x1p-106)), o[i]);
+        }
+        bool tails = centre_flight(y, z);
+        EACH_VECTOR z[i] = vmulq_f64(o[i], z[i]);
+        if (tails) {
+            weights_t t[FLIGHT];
+            EACH_VECTOR t[i] = vsubq_f64(vdupq_n_f64(1), vmulq_f64(vabsq_f64(o[i]), vdupq_n_f64(0x1p-53)));
+            tail_flight(t, y, z);
+        }
         EACH_VECTOR {
             weights_t scaled = vmulq_f64(vdupq_n_f64(spec->scale), z[i]);
             weights[done + i] = vaddq_f64(vdupq_n_f64(spec->shift), scaled);
         }
     }
+}
+
+static inline __attribute__((always_inline)) void near_vectors(const draws_t *draws, weights_t *weights, int count,
+                                                               const fi_spec *spec) {
+    weights_t t[FLIGHT], y[FLIGHT], z[FLIGHT];
+    draws_t sign[FLIGHT];
+    const weights_t lower = vdupq_n_f64(spec->lower), upper = vdupq_n_f64(spec->upper);
+    for (int done = 0; done < count; done += FLIGHT) {
+        EACH_VECTOR {
+            weights_t k = vcvtq_f64_u64(vshrq_n_u64(draws[done + i], 11));
+            draws_t below = vcltq_f64(k, vdupq_n_f64(spec->split));
+            weights_t steps = vsubq_f64(vdupq_n_f64(0x1p53 - 1), k);
+            steps = vbslq_f64(below, k, steps);
+            weights_t tail = vbslq_f64(below, vdupq_n_f64(spec->low_tail), vdupq_n_f64(spec->high_tail));
+            sign[i] = vandq_u64(below, all_lanes(UINT64_C(1) << 63));
+            steps = vaddq_f64(vaddq_f64(steps, steps), vdupq_n_f64(1));
+            t[i] = vaddq_f64(tail, vmulq_f64(vdupq_n_f64(spec->width), steps));
+            t[i] = vminq_f64(t[i], vdupq_n_f64(1));
+            y[i] = vsubq_f64(vfmsq_f64(vaddq_f64(t[i], t[i]), t[i], t[i]), vdupq_n_f64(0x1p-53));
+        }
+        bool tails = centre_flight(y, z);
+        EACH_VECTOR z[i] = vmulq_f64(vmulq_f64(vsubq_f64(vdupq_n_f64(1), t[i]), vdupq_n_f64(0x1p53)), z[i]);
+        if (tails) tail_flight(t, y, z);
+        EACH_VECTOR {
+            z[i] = vreinterpretq_f64_u64(veorq_u64(vreinterpretq_u64_f64(z[i]), sign[i]));
+            z[i] = vbslq_f64(vcltq_f64(z[i], lower), lower, z[i]);
+            z[i] = vbslq_f64(vcgtq_f64(z[i], upper), upper, z[i]);
+            weights_t scaled = vmulq_f64(vdupq_n_f64(spec->scale), z[i]);
+            weights[done + i] = vaddq_f64(vdupq_n_f64(spec->shift), scaled);
+        }
+    }
+}
+
+/* Far tails are one scalar function for all levels. */
+static __attribute__((noinline)) void far_vectors(const draws_t *draws, weights_t *weights, int count,
+                                                  const fi_spec *spec) {
+    uint64_t draw[LANES];
+    double w[LANES];
+    for (int i = 0; i < count; i++) {
+        memcpy(draw, draws + i, sizeof draw);
+        for (int j = 0; j < LANES; j++) {
+            double scaled = spec->scale * truncated_quantile((double)top53(draw[j]), spec);
+            w[j] = spec->shift + scaled;
+        }
+        memcpy(weights + i, w, sizeof w);
+    }
+}
+
+static inline __attribute__((always_inline)) void truncated_vectors(const draws_t *draws, weights_t *weights,
+                                                                    int count, const fi_spec *spec) {
+    if (spec->far)
+        far_vectors(draws, weights, count, spec);
+    else
+        near_vectors(draws, weights, count, spec);
 }
 
 /* Compare and select, not vmaxq: that orders -0 below +0, and a zero must keep its sign. */

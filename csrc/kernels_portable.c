@@ -1,8 +1,8 @@
 /* The specification in plain C: every other level equals this file bit for bit. */
 #include "convert.h"
 #include "kernels.h"
-#include "quantile.h"
 #include "splitmix64.h"
+#include "truncated.h"
 
 static inline double constant(uint64_t draw, const fi_spec *spec) {
     (void)draw;
@@ -20,6 +20,11 @@ static inline double centered_uniform(uint64_t draw, const fi_spec *spec) {
 
 static inline double normal(uint64_t draw, const fi_spec *spec) {
     double scaled = spec->scale * quantile(centered_odd(draw));
+    return clamp(spec->shift + scaled, spec->lo, spec->hi);
+}
+
+static inline double truncated(uint64_t draw, const fi_spec *spec) {
+    double scaled = spec->scale * truncated_quantile((double)top53(draw), spec);
     return clamp(spec->shift + scaled, spec->lo, spec->hi);
 }
 
@@ -65,6 +70,7 @@ DEFINE_FILLS(constant)
 DEFINE_FILLS(uniform)
 DEFINE_FILLS(centered_uniform)
 DEFINE_FILLS(normal)
+DEFINE_FILLS(truncated)
 
 const fi_level fi_level_portable = {
     .name = "portable",
@@ -74,5 +80,6 @@ const fi_level fi_level_portable = {
             [FI_UNIFORM] = FILLS(uniform),
             [FI_CENTERED_UNIFORM] = FILLS(centered_uniform),
             [FI_NORMAL] = FILLS(normal),
+            [FI_TRUNCATED] = FILLS(truncated),
         },
 };

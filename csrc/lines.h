@@ -5,7 +5,7 @@
  *   every_lane(x, step)          x, x + step, x + 2 * step, ...
  *   add_draws(a, b), all_lanes(x), mix64_lanes(x)
  *   constant_lanes, uniform_lanes, centered_uniform_lanes   (draws, spec) -> weights
- *   FLIGHT, normal_vectors       (draws[], weights[], count, spec), count a multiple of FLIGHT: how many vectors a
+ *   FLIGHT, normal_vectors, truncated_vectors   (draws[], weights[], count, spec), count a multiple of FLIGHT: how many vectors a
  *                                long chain of operations needs in flight to keep the units busy
  *   clamp_lanes(weights, spec)
  *   pack_<dtype>(weights[])      LINE_BYTES / itemsize weights in order -> one line
@@ -28,7 +28,8 @@
         _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) weights[i] = base##_lanes(draws[i], spec); \
     }
 
-enum { FLIGHT_constant = 1, FLIGHT_uniform = 1, FLIGHT_centered_uniform = 1, FLIGHT_normal = FLIGHT };
+enum { FLIGHT_constant = 1, FLIGHT_uniform = 1, FLIGHT_centered_uniform = 1, FLIGHT_normal = FLIGHT,
+       FLIGHT_truncated = FLIGHT };
 DEFINE_VECTORS(constant)
 DEFINE_VECTORS(uniform)
 DEFINE_VECTORS(centered_uniform)
@@ -125,9 +126,11 @@ DEFINE_FILLS(constant)
 DEFINE_FILLS(uniform)
 DEFINE_FILLS(centered_uniform)
 DEFINE_FILLS(normal)
+DEFINE_FILLS(truncated)
 
 #define LEVEL_TABLE                                                                                      \
     {                                                                                                    \
         [FI_CONSTANT] = FILLS(constant), [FI_UNIFORM] = FILLS(uniform),                                  \
         [FI_CENTERED_UNIFORM] = FILLS(centered_uniform), [FI_NORMAL] = FILLS(normal),                    \
+        [FI_TRUNCATED] = FILLS(truncated),                                                               \
     }

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from . import _core
 from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
 from .constructions import Construction
-from .distributions import Content, Distribution, Normal, Positions
+from .distributions import Content, Distribution, Normal, Positions, TruncatedNormal
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
 from .threads import as_threads, run
@@ -206,7 +206,8 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
     else:
         spec = _core.Spec(content.base, dtype.code, content.parameters)
     if spec.status == _core.NOT_AN_INTERVAL:
-        raise DistributionError(f"{content} is no interval: it needs low < high and a finite high - low")
+        needs = "lower < upper" if isinstance(content, TruncatedNormal) else "low < high and a finite high - low"
+        raise DistributionError(f"{content} is no interval: it needs {needs}")
     if spec.status == _core.EMPTY_INTERVAL:
         raise DistributionError(f"no {dtype.name} value lies inside {content}; use a wider dtype")
     if spec.status == _core.BEYOND_RANGE:

@@ -3,6 +3,7 @@
 The table is read from the header's text, fma is exact rational arithmetic, everything else Python's own float64.
 """
 
+import math
 import re
 import struct
 from fractions import Fraction
@@ -82,3 +83,57 @@ def quantile(k):
 
 def normal(k, mean, std):
     return mean + std * quantile(k)
+
+
+def two_sided(t):
+    y = fma(-t, t, t + t) - 2.0**-53
+    return tail(t) if y < 2.0**-8 else (1 - t) * 2.0**53 * centre(y)
+
+
+def near(k, lower, upper, constants):
+    """z of the near form of csrc/truncated.h."""
+    low_tail, high_tail, width, split = constants
+    below = float(k) < split
+    steps = 2 * (float(k) if below else (2.0**53 - 1) - float(k)) + 1
+    t = (low_tail if below else high_tail) + width * steps
+    z = two_sided(min(t, 1.0))
+    return clamp(-z if below else z, lower, upper)
+
+
+def clamp(x, lo, hi):
+    return lo if x < lo else hi if x > hi else x
+
+
+def natural_log(x):
+    bits = bits_of(x)
+    n = (bits >> 52) - 1022
+    m = from_bits(bits & ((1 << 52) - 1) | 1022 << 52)
+    if m < float.fromhex("0x1.6a09e667f3bcdp-1"):
+        m, n = m + m, n - 1
+    f = (m - 1) / (m + 1)
+    square, total = f * f, 0.0
+    for i in range(23, 1, -2):
+        total = square * (1.0 / i + total)
+    low = float(n) * float.fromhex("0x1.ef35793c76730p-45") + 2 * f * total
+    return float(n) * float.fromhex("0x1.62e42fefa3800p-1") + (2 * f + low)
+
+
+def mills(x):
+    fraction = x
+    for i in range(40, 0, -1):
+        fraction = x + i / fraction
+    return 1 / fraction
+
+
+def far(k, lower, upper, constants):
+    """z of the far form."""
+    a, outer_share, span, inner_mills = constants
+    mirrored = upper < 0
+    steps = 2 * (float(k) if mirrored else (2.0**53 - 1) - float(k)) + 1
+    e = -natural_log(outer_share + span * (steps * 2.0**-54))
+    d = 2 * e / (a + math.sqrt(a * a + 2 * e)) if a < 1e150 else 0.0
+    for _ in range(4):
+        m = mills(a + d)
+        d = d - ((a * d + 0.5 * d * d) + natural_log(inner_mills / m) - e) * m
+    z = a + d if d > 0 else a
+    return clamp(-z if mirrored else z, lower, upper)

@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import mpmath
@@ -18,7 +19,7 @@ import reference_quantile as reference
 from mpmath import mp, mpf
 
 from fastinit import _core
-from fastinit.distributions import Normal, from_json, to_json
+from fastinit.distributions import Normal, Uniform, from_json, to_json
 from fastinit.errors import DistributionError
 from fastinit.fill import fill
 
@@ -190,8 +191,6 @@ def test_moments_and_distribution():
 
 def test_order_is_the_uniforms():
     """The same draws sort a uniform and a normal tensor alike (C9)."""
-    from fastinit.distributions import Uniform
-
     uniform, normal = fill((4096,), Uniform(0.0, 1.0), 5), fill((4096,), STANDARD, 5)
     assert (np.argsort(uniform, kind="stable") == np.argsort(normal, kind="stable")).all()
 
@@ -213,8 +212,6 @@ def test_tiny_spreads_agree_on_all_levels(mean, std, level):
 
 def _to_bfloat16(w):
     """Rational arithmetic, to nearest even."""
-    from fractions import Fraction
-
     sign = 0x8000 if np.signbit(w) else 0
     magnitude = abs(Fraction(w))
     exponent = -126

@@ -1,0 +1,235 @@
+"""The truncated normal (C10): error against mpmath, bounds, order, bits on every level, set-up constants."""
+
+import math
+import random
+from fractions import Fraction
+
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+import reference_quantile as reference
+from mpmath import mp, mpf
+
+from fastinit import _core
+from fastinit.distributions import Normal, TruncatedNormal, from_json, to_json
+from fastinit.errors import DistributionError
+from fastinit.fill import fill
+from fastinit.truncation import constants
+
+K_LIMIT = 2**53
+INF = math.inf
+NEAR = [
+    (-2.0, 2.0),
+    (-1.0, INF),
+    (-INF, 0.5),
+    (4.5, INF),
+    (4.99999, 5.5),
+    (0.5, 0.6),
+    (-0.1, 8.5),
+    (3.0, 7.0),
+    (2.0, 2.0 + 2.0**-40),
+    (-5.0, 5.0),
+    (-9.0, -4.9),
+    (-1e-3, 1e-3),
+    (-30.0, 1e300),
+    (0.0, 1e-200),
+    (0.0, 5e-324),
+]
+FAR = [
+    (5.25, 1e6),
+    (5.0, INF),
+    (5.0, 5.0001),
+    (30.0, 31.0),
+    (-40.0, -39.0),
+    (-INF, -7.5),
+    (1000.0, INF),
+    (1e6, 1e6 + 1),
+    (1e9, INF),
+    (1e160, INF),
+]
+
+
+def zs(ks, lower, upper):
+    content = TruncatedNormal(0.0, 1.0, lower, upper)
+    return np.array([fill((1,), content, reference.state_for(k))[0] for k in ks])
+
+
+def some_ks(seed, n):
+    rng = random.Random(seed)
+    ks = [0, 1, 2, K_LIMIT - 1, K_LIMIT - 2, *(rng.getrandbits(53) for _ in range(n))]
+    small = [rng.getrandbits(rng.randrange(1, 54)) for _ in range(n)]
+    return ks + small + [K_LIMIT - 1 - k for k in small]
+
+
+def upper_tail(x):
+    return mpf(0) if x > 10**10 else mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+
+def excess(z, k, lower, upper):
+    """z minus the target, by Newton's iteration from z, in logarithms of the tail it lies in."""
+    with mp.workdps(60):
+        mirrored = z < 0
+        low, high = (-mpf(upper), -mpf(lower)) if mirrored else (mpf(lower), mpf(upper))
+        share = mpf(2 * k + 1) / 2**54
+        share = share if mirrored else 1 - share  # of the mass, beyond the target
+        target = mpmath.log(upper_tail(high) + (upper_tail(low) - upper_tail(high)) * share)
+        root = mpf(abs(z))
+        for _ in range(5):
+            q = upper_tail(root)
+            root += (mpmath.log(q) - target) * q * mpmath.sqrt(2 * mp.pi) * mpmath.exp(root * root / 2)
+        return float(mpf(abs(z)) - min(max(root, low), high))
+
+
+@pytest.mark.parametrize(("lower", "upper"), [bounds for bounds in NEAR + FAR if bounds[0] < 1e100])
+def test_error_is_bounded(lower, upper):
+    """A tail taken from 1, a constant rounded twice, an iteration stopped early."""
+    ks = some_ks(1, 40)
+    for k, z in zip(ks, zs(ks, lower, upper), strict=True):
+        allowed = 4 * max(float(np.spacing(abs(z))), 2.0**-52)
+        assert abs(excess(float(z), k, lower, upper)) <= allowed, f"k = {k}, z = {z}"
+
+
+@pytest.mark.parametrize(("lower", "upper"), NEAR + FAR)
+def test_bounds_hold_and_order_is_kept(lower, upper):
+    ks = sorted(some_ks(2, 150))
+    found = zs(ks, lower, upper)
+    assert (found >= lower).all()
+    assert (found <= upper).all()
+    assert (np.diff(found) >= 0).all()
+
+
+@pytest.mark.parametrize(("lower", "upper"), NEAR)
+def test_neighbours_are_in_order(lower, upper):
+    """Where a join lies under the interval, and where draws lie closer than float64s do."""
+    rng = random.Random(3)
+    low_tail, high_tail, width, split = constants(lower, upper)
+    ks = [rng.randrange(K_LIMIT - 1) for _ in range(100)]
+    ks += [max(0, min(K_LIMIT - 2, int(split) + i)) for i in range(-5, 5)]
+    for t in [1 - math.sqrt(1 - 2.0**-8), *(p * 2.0**-e for e in range(1, 30) for p in (1.0, 1.5))]:
+        for tail, sign in ((low_tail, 1), (high_tail, -1)):
+            steps = (t - tail) / width / 2 if width else -1.0
+            if 0 < steps < K_LIMIT - 20:
+                k = int(steps) if sign > 0 else K_LIMIT - 2 - int(steps)
+                ks += range(max(0, k - 8), min(K_LIMIT - 1, k + 8))
+    assert (zs(ks, lower, upper) <= zs([k + 1 for k in ks], lower, upper)).all()
+
+
+def test_two_sided_quantile_has_no_step_down_at_its_joins():
+    """The cut between centre and tail, which no edge of a segment marks, and y's edges, taken by every t."""
+    cuts = [1 - math.sqrt(1 - p * 2.0**-e) for e in range(1, 9) for p in (1.0, 1.5)]
+    for cut in [*cuts, *(p * 2.0**-e for e in range(10, 76) for p in (1.0, 1.5))]:
+        t = cut * (1 - 2.0**-46)
+        values = []
+        for _ in range(300):
+            values.append(reference.two_sided(t))
+            t = math.nextafter(t, 1)
+        assert values == sorted(values, reverse=True), f"near t = {cut}"
+
+
+@pytest.mark.parametrize("level", [name for name, here in _core.levels().items() if here])
+@pytest.mark.parametrize(("lower", "upper"), NEAR + FAR)
+def test_the_list_replays_bit_for_bit(level, lower, upper):
+    replay = reference.far if lower >= 5 or upper <= -5 else reference.near
+    ks = some_ks(4, 12)
+    expected = [0.25 + 1.5 * replay(k, lower, upper, constants(lower, upper)) for k in ks]
+    before = _core.level()
+    _core.select_level(level)
+    content = TruncatedNormal(0.25, 1.5, lower, upper)
+    found = (
+        [fill((1,), content, reference.state_for(k))[0] for k in ks]
+        if max(map(abs, expected)) < 1e300
+        else expected
+    )
+    _core.select_level(before)
+    assert found == expected
+
+
+@pytest.mark.parametrize(("lower", "upper"), NEAR + FAR)
+def test_constants_are_correctly_rounded(lower, upper):
+    """mpmath at more digits than decimal had."""
+    with mp.workdps(500):
+        if lower >= 5 or upper <= -5:
+            a, b = (lower, upper) if lower >= 5 else (-upper, -lower)
+            if a > 1e4:
+                return  # mpmath's erfc takes too long out there
+            ratio = mpmath.erfc(mpf(b) / mpmath.sqrt(2)) / mpmath.erfc(mpf(a) / mpmath.sqrt(2))
+            density = mpmath.exp(-(mpf(a) ** 2) / 2) / mpmath.sqrt(2 * mp.pi)
+            expected = (a, ratio, 1 - ratio, mpmath.erfc(mpf(a) / mpmath.sqrt(2)) / 2 / density)
+        else:
+            low_tail = mpmath.erfc(-mpf(lower) / mpmath.sqrt(2))
+            high_tail = 2 * upper_tail(mpf(upper))
+            mass = 1 - low_tail / 2 - high_tail / 2
+            split = min(max(mpmath.nint((1 - low_tail) / 2 / mass * 2**53), 0), 2**53)
+            expected = (low_tail, high_tail, mass / 2**53, split)
+        for found, wanted in zip(constants(lower, upper), expected, strict=True):
+            spacing = mpf(math.ulp(found))
+            assert abs(mpf(found) - wanted) <= spacing / 2
+
+
+def test_far_tail_of_the_contract():
+    z = fill((4000,), TruncatedNormal(0.0, 1.0, 5.25, 1e6), 1)
+    assert 5.40 < z.mean() < 5.45
+    z = fill((4000,), TruncatedNormal(0.0, 1.0, -40.0, -39.0), 1)
+    assert -39.1 < z.mean() < -39.02
+
+
+def test_moments():
+    """The standard deviation of the normal truncated at 2 is 0.87962566103423978."""
+    n = 4 * 10**6
+    z = fill((n,), TruncatedNormal(0.0, 1.0, -2.0, 2.0), 7)
+    assert abs(z.mean()) < 5 * 0.88 / n**0.5
+    assert abs(z.std() / 0.87962566103423978 - 1) < 5 / n**0.5
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(("mean", "std", "lower", "upper"), [(0.0, 1.0, -0.7, 0.3), (0.1, 0.3, -2.0, 2.0)])
+def test_bounds_hold_in_every_dtype(dtype, mean, std, lower, upper):
+    """Rounding a weight near a bound to the far side of it."""
+    w = fill((1 << 18,), TruncatedNormal(mean, std, lower, upper), 3, dtype=dtype).astype(np.float64)
+    assert mean + std * lower <= w.min() < w.max() <= mean + std * upper
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
+@pytest.mark.parametrize(("lower", "upper"), [(-2.0, 2.0), (-1.0, INF), (5.25, 1e4)])
+def test_narrow_weights_are_the_float64_ones_rounded_once(dtype, lower, upper):
+    content = TruncatedNormal(0.0, 0.75, lower, upper)
+    kinds = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float8_e5m2": ml_dtypes.float8_e5m2}
+    wide, kind = fill((999,), content, 8), kinds[dtype]
+    found = fill((999,), content, 8, dtype=dtype).astype(np.float64)
+    for w, narrow in zip(wide, found, strict=True):
+        below, above = (float(np.nextafter(kind(narrow), kind(to))) for to in (-INF, INF))
+        assert abs(Fraction(w) - Fraction(narrow)) <= min(
+            abs(Fraction(w) - Fraction(below)), abs(Fraction(w) - Fraction(above))
+        )
+
+
+def test_infinite_bounds_are_the_normal():
+    whole = TruncatedNormal(0.3, 2.0, -INF, INF)
+    assert fill((777,), whole, 5).tobytes() == fill((777,), Normal(0.3, 2.0), 5).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(2.0, -2.0), (1.0, 1.0), (math.nan, 1.0), (0.0, math.nan), (INF, INF)]
+)
+def test_refuses_what_is_no_interval(lower, upper):
+    with pytest.raises(DistributionError, match="no interval"):
+        fill((2,), TruncatedNormal(0.0, 1.0, lower, upper), 1)
+
+
+def test_refuses_bounds_beyond_the_range_and_empty_intervals():
+    with pytest.raises(DistributionError, match="finite range"):
+        fill((2,), TruncatedNormal(0.0, 1.0, 5.25, 1e6), 1, dtype="float16")
+    with pytest.raises(DistributionError, match="no float16 value"):
+        fill((2,), TruncatedNormal(1.0, 1e-6, 1.0, 2.0), 1, dtype="float16")
+    with pytest.raises(DistributionError, match="no spread"):
+        fill((2,), TruncatedNormal(0.0, -1.0, -2.0, 2.0), 1)
+
+
+def test_no_spread_is_the_mean():
+    assert (fill((5,), TruncatedNormal(0.1, 0.0, -2.0, 2.0), 1, dtype="float32") == np.float32(0.1)).all()
+
+
+def test_json_round_trip():
+    content = TruncatedNormal(0.5, 0.02, -2.0, 2.0)
+    assert from_json(to_json(content)) == content
