@@ -6,12 +6,13 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define FI_HARDWARE_FMA /* every core of this level has the instruction */
 #include "convert.h"
 #include "splitmix64.h"
-#include "truncated.h"
 
 FI_TARGET_BEGIN("avx2,fma,f16c")
+
+#define FI_HARDWARE_FMA /* every core of this level has it, and what follows may use it */
+#include "truncated.h"
 
 #define LEVEL avx2
 enum { LANES = 4, LINE_BYTES = 32, FLIGHT = 2 };

@@ -6,12 +6,13 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define FI_HARDWARE_FMA /* every core of this level has the instruction */
 #include "convert.h"
 #include "splitmix64.h"
-#include "truncated.h"
 
 FI_TARGET_BEGIN("avx512f,avx512dq,avx512vl,avx512bw,avx512cd")
+
+#define FI_HARDWARE_FMA /* every core of this level has it, and what follows may use it */
+#include "truncated.h"
 
 #define LEVEL avx512
 enum { LANES = 8, LINE_BYTES = 64, FLIGHT = 4 };

@@ -31,7 +31,7 @@ FLOORS = [
     {"dtypes", "distributions", "autodiff", "names", "threads"},
     {"autodiff.tape", "constructions"},
     {"autodiff.tensor", "scale"},
-    {"levels", "arguments", "layouts"},
+    {"levels", "arguments", "layouts", "truncation"},
     {"_core"},
     {"errors"},
 ]
