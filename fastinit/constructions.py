@@ -142,7 +142,6 @@ def _orthonormal(normals: Array, axes: Axes, gain: float) -> Array:
     uniformly (Haar) distributed: Mezzadri (2007), "How to generate random matrices from the classical compact
     groups", section 5.
     """
-    result = np.empty(normals.shape)
     blocks = axes.blocks(normals, "ego")
     stack, groups, outputs = blocks.shape[:3]
     matrices = blocks.reshape(stack * groups, outputs, -1)
@@ -151,8 +150,7 @@ def _orthonormal(normals: Array, axes: Axes, gain: float) -> Array:
     transposed = rows < columns or (rows == columns and not outputs_first)
     q, r = np.linalg.qr(matrices.swapaxes(1, 2) if transposed else matrices)
     q *= np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -gain, gain)[:, np.newaxis, :]
-    axes.blocks(result, "ego")[...] = (q.swapaxes(1, 2) if transposed else q).reshape(blocks.shape)
-    return result
+    return axes.whole((q.swapaxes(1, 2) if transposed else q).reshape(blocks.shape), "ego")
 
 
 @dataclass(frozen=True, slots=True)

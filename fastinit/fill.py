@@ -20,7 +20,7 @@ import numpy.typing as npt
 from . import _core
 from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
 from .constructions import Construction
-from .distributions import Content, Distribution, Normal, Positions, TruncatedNormal
+from .distributions import Constant, Content, Normal, Positions, TruncatedNormal
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
 from .threads import as_threads, run
@@ -262,13 +262,15 @@ def fill(
     if target is not None and target.shape != part.shape:
         raise ValueError(f"out has shape {target.shape}, but {_asked(shape, index)} has shape {part.shape}")
     spec = prepare(content, chosen)
+    whole = _built(content, shape, state, threads) if isinstance(content, Construction) else None
+    if whole is not None and index is None and target is None and (exact or chosen.numpy) == FLOAT64.numpy:
+        return np.asarray(whole, order="C")
     result: Any = out
     if target is None:
         result = target = allocate(part.shape, exact or chosen.numpy)
     if spec is not None:
         run(_job(spec, target, chosen, state, part), threads)
-    elif isinstance(content, Construction):
-        whole = _built(content, shape, state, threads)
+    elif whole is not None:
         _store(target, chosen, whole if index is None else np.asarray(whole[index]))
     else:
         _write_integers(target, content, part)
@@ -315,14 +317,14 @@ def _stores(target: Array) -> int:
     return _STORES[wanted]
 
 
-def _write_integers(target: Array, content: Distribution | Positions, part: Part) -> None:
+def _write_integers(target: Array, content: Content, part: Part) -> None:
     if isinstance(content, Positions):
         linear = np.uint64(part.first)
         for length, draws in zip(part.shape, part.draws, strict=True):
             linear = np.add.outer(linear, np.arange(length, dtype=np.uint64) * np.uint64(draws))
         target[...] = linear % np.uint64(content.length)
-    else:
-        target[...] = content.parameters[0]
+    elif isinstance(content, Constant):
+        target[...] = content.value
 
 
 def _asked(shape: tuple[int, ...], index: Index | None) -> str:

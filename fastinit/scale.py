@@ -231,6 +231,16 @@ class Axes:
 
         There is always a stack axis ``e`` and a group axis ``g``; ``i`` and ``o`` count within a group.
         """
+        lengths, order = self._split(first)
+        return array.reshape(lengths).transpose(order)
+
+    def whole(self, blocks: np.ndarray[Any, Any], first: str = "egoi") -> np.ndarray[Any, Any]:
+        """Return what `blocks` was made from; a view where the memory order allows it."""
+        _, order = self._split(first)
+        places = sorted(range(len(order)), key=order.__getitem__)
+        return blocks.transpose(places).reshape(self.shape)
+
+    def _split(self, first: str) -> tuple[list[int], list[int]]:
         letters, lengths = "", []
         for letter, length in zip(self.letters, self.shape, strict=True):
             letters += "g" + letter.lower() if letter in "IO" else letter
@@ -238,8 +248,7 @@ class Axes:
         if STACKED not in letters:
             letters, lengths = STACKED + letters, [1, *lengths]
         rank = {letter: place for place, letter in enumerate(first)}
-        order = sorted(range(len(letters)), key=lambda axis: rank.get(letters[axis], len(first)))
-        return array.reshape(lengths).transpose(order)
+        return lengths, sorted(range(len(letters)), key=lambda axis: rank.get(letters[axis], len(first)))
 
 
 _axes = lru_cache(maxsize=1024)(Axes)  # keyed by integers and text, never by floats

@@ -134,7 +134,8 @@ def _pi_to(digits: int) -> Decimal:
     unit = 10 ** (digits + 10)
 
     def artan_inverse(n: int) -> int:
-        power = total = unit // n
+        power: int = unit // n
+        total = power
         odd, sign = 1, 1
         while power:
             power //= n * n

@@ -71,6 +71,9 @@ def test_blocks_put_every_weight_where_its_letters_say(letters, groups, lengths,
         share = sizes[holder] // groups
         place[holder] += place["g"] * share
         assert blocks[index] == whole[tuple(place[letter] for letter in letters)]
+    for first in ("egoi", "ego"):
+        axes = Axes(shape, layout, groups)
+        assert np.array_equal(axes.whole(axes.blocks(whole, first).copy(), first), whole)
 
 
 @pytest.mark.parametrize(
