@@ -131,7 +131,7 @@ def _pi() -> Decimal:
 
 @lru_cache(maxsize=16)
 def _pi_to(digits: int) -> Decimal:
-    unit = 10 ** (digits + 10)
+    unit: int = 10 ** (digits + 10)
 
     def artan_inverse(n: int) -> int:
         power: int = unit // n
