@@ -58,6 +58,16 @@ def size_of(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
+def draws_of(shape: tuple[int, ...]) -> int:
+    """Count the draws a sampled tensor of `shape` takes, refusing more than 2**64 - 1."""
+    draws = size_of(shape)
+    if draws >= U64_LIMIT:
+        raise ValueError(
+            f"shape {shape} has {shown(draws)} elements; a stream has at most 2**64 - 1 draws for one"
+        )
+    return draws
+
+
 def as_number(value: SupportsFloat, what: str) -> float:
     """Return `value` as a float, refusing bools, text and what is no real number."""
     if type(value) is float:

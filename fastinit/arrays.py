@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, SupportsIndex, TypedDict, TypeVar, Unpack
 import numpy.typing as npt
 
 from . import initializers
-from .arguments import Shape, as_number, as_spread, as_u64, size_of
+from .arguments import Shape, as_number, as_spread, as_u64, draws_of, size_of
 from .distributions import Constant, Uniform
 from .fill import Array, Index, fill, whole_shape
 from .initializers import XAVIER_UNIFORM, Initializer, kaiming, lecun, rescaled, xavier
@@ -98,7 +98,7 @@ def uniform(
     content = Uniform(as_number(low, "low"), as_number(high, "high"))
     return draw_from(
         rng,
-        size_of(whole),
+        draws_of(whole),
         lambda state: fill(whole, content, state, dtype=dtype, out=out, index=index, threads=threads),
     )
 
@@ -324,7 +324,7 @@ def initialize(
         content = rescaled(content, as_spread(gain, "gain"))
     return draw_from(
         rng,
-        size_of(whole) * content.draws_per_weight,
+        draws_of(whole) if content.draws_per_weight else 0,
         lambda state: fill(whole, content, state, dtype=dtype, out=out, index=index, threads=threads),
     )
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numpy.random.bit_generator import ISeedSequence
 
 from . import _core
-from .arguments import U64_LIMIT, Shape, as_index, as_number, as_u64, shown, size_of
+from .arguments import U64_LIMIT, Shape, as_index, as_number, as_u64, draws_of, shown
 from .distributions import Content, Uniform
 from .errors import StreamOverlap
 from .fill import Array, fill, whole_shape
@@ -199,7 +199,7 @@ class SplitMix64(np.random.BitGenerator):
         self, content: Content, size: Shape | None, dtype: npt.DTypeLike | None, out: object
     ) -> float | Array:
         shape = () if size is None and out is None else whole_shape(size, out, None)
-        result = self.transact(size_of(shape), lambda state: fill(shape, content, state, dtype=dtype, out=out))
+        result = self.transact(draws_of(shape), lambda state: fill(shape, content, state, dtype=dtype, out=out))
         return float(result) if size is None and out is None else result
 
     def spawn(self, n_children: int) -> NoReturn:

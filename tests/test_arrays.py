@@ -707,3 +707,15 @@ def test_an_interrupted_fill_leaves_the_generator_as_it_was():
 
 def test_exported_where_users_look():
     assert fastinit.xavier_uniform is xavier
+
+
+@pytest.mark.parametrize("draw", [fastinit.uniform, fastinit.random])
+def test_a_shape_of_more_draws_than_the_cycle_is_refused_before_any_write(draw):
+    """One element of a 2**80 tensor that is written, and then an OverflowError from C."""
+    rng, out = fastinit.SplitMix64(17), np.full((), 7.0)
+    for source in (rng, 17):
+        with pytest.raises(ValueError, match=r"2\*\*64 - 1 draws"):
+            draw((2**40, 2**40), source, index=(0, 0), out=out)
+    assert (rng.state, float(out)) == (17, 7.0)
+    draw((2**32, 2**32 - 1), rng, index=(0, 0), out=out)
+    assert rng == fastinit.SplitMix64(17).advance(2**32 * (2**32 - 1))
