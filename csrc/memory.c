@@ -47,11 +47,13 @@ static void advise_huge_pages(uintptr_t begin, uintptr_t end) { (void)begin, (vo
 #endif
 
 void fi_region_prepare(fi_region *r, fi_dtype dtype, fi_stores stores) {
-    int64_t extent = formats[dtype].bits / 8;
+    int64_t itemsize = formats[dtype].bits / 8, extent = itemsize;
     for (int i = 0; i < r->ndim; i++) extent += r->stride[i] * (r->length[i] - 1);
     uintptr_t begin = (uintptr_t)r->data, end = begin + (uintptr_t)extent;
     bool large = extent >= STREAM_BYTES;
     bool resident = large && is_resident(begin, end);
-    if (large && !resident) advise_huge_pages(begin, end);
+    /* a few columns of a wide matrix touch few pages: huge ones would back all that lies between */
+    bool dense = fi_region_size(r) * itemsize >= extent / 2;
+    if (large && !resident && dense) advise_huge_pages(begin, end);
     r->stream = stores == FI_STORES_STREAMING || (stores == FI_STORES_AUTO && resident);
 }

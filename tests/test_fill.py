@@ -2,8 +2,11 @@
 
 import functools
 import math
+import mmap
+import sys
 import tracemalloc
 from fractions import Fraction
+from pathlib import Path
 
 import host
 import ml_dtypes
@@ -17,6 +20,7 @@ from hypothesis.extra import numpy as hnp
 from memory import Guarded, targets
 from tables import EDGE_DRAWS, STATES
 
+import fastinit
 from fastinit import DistributionError
 from fastinit.distributions import CenteredUniform, Constant, Positions, Uniform
 from fastinit.dtypes import BY_NAME
@@ -596,3 +600,21 @@ def test_a_hosts_flush_to_zero_changes_no_weight_and_is_restored():
     for i, (one, other) in enumerate(zip(found, expected, strict=True)):
         assert_bits(one, bits_of(other), f"fill {i} of subnormal_fills, flushing")
         assert bits_of(other).any()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_few_columns_of_fresh_memory_are_not_backed_by_huge_pages():
+    """8 KiB of weights, 512 KiB apart, that make the system back a quarter of a gigabyte."""
+    hugepages = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not hugepages.exists() or "[madvise]" not in hugepages.read_text():
+        pytest.skip("huge pages are not given by advice here")
+
+    def resident():
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * mmap.PAGESIZE
+
+    memory = mmap.mmap(-1, 1 << 28, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    target = np.frombuffer(memory, np.float32).reshape(512, -1)[:, :4]
+    before = resident()
+    fastinit.random(None, 17, out=target)
+    assert resident() - before < 1 << 25
