@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -114,28 +114,44 @@ def run(job: _core.Job, threads: int | None, pool: Pool | None = None) -> None:
         run(job, 1)
         return
     chunks = iter(range(0, size, CHUNK))
-    turn = threading.Lock()
-    stop = threading.Event()
+    turn, bell = threading.Lock(), threading.Lock()
+    stopped, ended = False, 0
 
-    def work() -> None:
-        while not stop.is_set():
+    def take_chunks() -> None:
+        while not stopped:
             with turn:
                 begin = next(chunks, None)
             if begin is None:
                 return
             job.run(begin, min(begin + CHUNK, size))
 
+    def work() -> None:
+        nonlocal ended
+        try:
+            take_chunks()
+        finally:
+            with turn:
+                ended += 1
+            with contextlib.suppress(RuntimeError):  # rung already
+                bell.release()
+
+    def wait() -> None:
+        # Not concurrent.futures.wait: Ctrl-C inside its locks, which are Python code, leaves them held. `ended`
+        # is the truth here, and a bell that an interrupt has swallowed costs a tenth of a second.
+        while ended < len(workers):
+            bell.acquire(timeout=0.1)
+
     workers: list[Future[None]] = []
     try:
         (pool or _pool).submit(count, work, workers)
         if len(workers) < count:
-            work()  # what the missing threads would have done
-        wait(workers)
+            take_chunks()  # what the missing threads would have done
+        wait()
     except BaseException:
-        stop.set()
-        wait(workers)
+        stopped = True
+        wait()
         raise
     finally:
-        stop.set()  # a refused thread leaves its work in the queue: it must find none
+        stopped = True  # a refused thread leaves its work in the queue: it must find none
     for worker in workers:
         worker.result()

@@ -1,5 +1,6 @@
 """Threads change no bit, share one pool, stop at Ctrl-C, and survive a fork."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -239,3 +240,21 @@ def test_a_fill_while_the_interpreter_ends():
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.stdout.split(), ended.stderr) == ([str(3 << 20)] * 2, "")
+
+
+def test_an_interrupt_inside_a_lock_neither_hangs_nor_changes_its_name(monkeypatch):
+    """Ctrl-C while the caller takes back the lock of a condition it waited for: the lock stays unheld."""
+    restore = threading.Condition._acquire_restore
+
+    def interrupted(self, state):
+        if threading.current_thread() is threading.main_thread():
+            monkeypatch.setattr(threading.Condition, "_acquire_restore", restore)
+            raise KeyboardInterrupt
+        restore(self, state)
+
+    monkeypatch.setattr(threading.Condition, "_acquire_restore", interrupted)
+    out = np.zeros(8 * threads.CHUNK)
+    with contextlib.suppress(KeyboardInterrupt):
+        fastinit.random(None, 17, out=out, threads=2)
+    monkeypatch.undo()
+    assert np.array_equal(fastinit.random(None, 17, out=out, threads=2), fastinit.random(out.size, 17, threads=1))
