@@ -238,7 +238,8 @@ class PositionIds(Initializer):
     kind: ClassVar[str] = "positions"
 
     def _content(self, axes: Axes) -> Content:
-        return Positions(axes.shape[-1])
+        length = axes.shape[-1]
+        return Positions(length) if length else distributions.Constant(0.0)
 
 
 # ---- weights scaled by their fans --------------------------------------------------------------------

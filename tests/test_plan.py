@@ -370,3 +370,18 @@ def test_no_value_anywhere_in_a_plan_escapes_as_another_error(path, value):
 def test_any_order_of_layers_gives_the_same_named_streams(names, seed):
     plan = Plan.from_layout({name: MODEL[name] for name in names}, seed)
     assert all(plan[name].state == state_of(seed, name) for name in names)
+
+
+@pytest.mark.parametrize(("tag", "shape"), [("I64", [0]), ("U8", [0]), ("I64", [5, 0])])
+def test_an_empty_position_buffer_is_planned_and_read_back(tag, shape):
+    """A plan that `to_json` writes and `from_json` refuses."""
+    plan = Plan.from_layout({"a.position_ids": {"dtype": tag, "shape": shape}}, 17)
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("name", ["token_mixer.0.weight", "tokenizer.encoder.layers.0.weight", "cls_token"])
+def test_a_convolution_beneath_a_token_module_is_one(name):
+    """(out, in, kernel) whose input axis is taken for a stack: a limit three times too wide."""
+    weight = Plan.from_layout({name: {"dtype": "F32", "shape": [64, 32, 3]}}, 17)[name]
+    fan_sum = 32 + 3 if name == "cls_token" else (64 + 32) * 3
+    assert weight.content.limit == pytest.approx((6 / fan_sum) ** 0.5)
