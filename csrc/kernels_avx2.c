@@ -226,8 +226,8 @@ static inline weights_t clamp_lanes(weights_t w, const fi_spec *spec) {
 /* ---- dtypes ---- */
 
 /* float64 to float32 rounded to odd, which a second rounding to at most 22 bits cannot spoil: the
- * dropped 29 bits are gathered in the last bit kept, and the conversion is then exact. (FI_NARROW_SAFE:
- * no weight is a float32 subnormal.) */
+ * dropped 29 bits are gathered in the last bit kept, and the conversion is then exact (prepare in
+ * fill.c keeps float32 subnormals away). */
 static inline __m128 odd_float32(weights_t w) {
     const draws_t dropped = all_lanes((UINT64_C(1) << 29) - 1);
     draws_t bits = _mm256_castpd_si256(w);
