@@ -252,8 +252,9 @@ def test_an_interrupt_inside_a_lock_neither_hangs_nor_changes_its_name(monkeypat
             raise KeyboardInterrupt
         restore(self, state)
 
-    monkeypatch.setattr(threading.Condition, "_acquire_restore", interrupted)
     out = np.zeros(8 * threads.CHUNK)
+    fastinit.random(None, 17, out=out, threads=2)  # whose threads are waited for to start
+    monkeypatch.setattr(threading.Condition, "_acquire_restore", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         fastinit.random(None, 17, out=out, threads=2)
     monkeypatch.undo()
