@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         xavier_uniform,
         zeros,
     )
-    from .autodiff import Tensor, TensorValue
+    from .autodiff import GraphRetention, Tensor, TensorValue
     from .checkpoint import Mismatch, Verification, Written, verify_checkpoint, write_checkpoint
     from .errors import (
         AllocationFailed,
@@ -107,7 +107,7 @@ _HOMES = {
         "xavier_uniform",
         "zeros",
     ),
-    "autodiff": ("Tensor", "TensorValue"),
+    "autodiff": ("GraphRetention", "Tensor", "TensorValue"),
     "checkpoint": ("Mismatch", "Verification", "Written", "verify_checkpoint", "write_checkpoint"),
     "errors": (
         "AllocationFailed",
@@ -148,6 +148,7 @@ __all__ = [
     "EmptyNameSegment",
     "FanSumOverflow",
     "FastinitError",
+    "GraphRetention",
     "InitializationError",
     "InvalidNameCharacter",
     "InvalidTensorName",

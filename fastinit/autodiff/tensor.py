@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -56,6 +57,14 @@ class Tensor:
         tensor._values = _checked(values)
         return tensor
 
+    @classmethod
+    def of_finite(cls, values: npt.NDArray[np.float64]) -> Self:
+        """Return a tensor of `values`, which were found finite already and which nobody will write to."""
+        tensor = cls.__new__(cls)
+        tensor._values = values if values.flags.c_contiguous else values.copy(order="C")
+        tensor._values.flags.writeable = False
+        return tensor
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
@@ -100,9 +109,24 @@ def _converted(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _checked(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    finite = np.isfinite(values)
-    if not finite.all():
-        first = int(np.flatnonzero(~finite.ravel())[0])
-        raise TensorError(f"values must be finite; element {first} (row-major) is {values.ravel()[first]}")
+    if not is_finite(values):
+        raise TensorError(f"values must be finite; {first_not_finite(values)}")
     values.flags.writeable = False
     return values
+
+
+def is_finite(values: npt.NDArray[np.float64]) -> bool:
+    """Say whether no element is nan or infinite.
+
+    A finite sum of squares has finite terms, and BLAS forms it without a second array; only where it is not (the
+    squares of finite values may overflow) is every element looked at.
+    """
+    flat = values.ravel(order="K")
+    return math.isfinite(np.dot(flat, flat)) or bool(np.isfinite(values).all())
+
+
+def first_not_finite(values: npt.NDArray[np.float64]) -> str:
+    """Name the first element that is nan or infinite, for an error message."""
+    flat = values.ravel()
+    first = int(np.flatnonzero(~np.isfinite(flat))[0])
+    return f"element {first} (row-major) is {flat[first]}"

@@ -1,0 +1,177 @@
+"""Three optimizers, as small as the lessons need: `SGD`, `Momentum`, `Adam`.
+
+A step reads every gradient, computes every new value, and only then assigns them: a refused step changes nothing.
+What an optimizer remembers is named by the parameter it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, SupportsFloat
+
+import numpy as np
+
+from ..arguments import as_number
+from ..errors import TensorAutodiffError, TensorError
+from ..names import refuse_duplicates
+from .tape import TensorValue
+from .tensor import Tensor
+from .vjps import Array
+
+Slots = dict[str, Array]
+
+
+class Named(Protocol):
+    """What an optimizer needs of a parameter: `NamedParameter` has it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def tensor(self) -> TensorValue:
+        """Its trainable leaf."""
+
+
+class _Optimizer:
+    """The step all share; a subclass says how one value moves."""
+
+    def __init__(self, parameters: Iterable[Named], learning_rate: SupportsFloat) -> None:
+        given = tuple(parameters)
+        refuse_duplicates(parameter.name for parameter in given)
+        self._leaves = {parameter.name: parameter.tensor for parameter in given}
+        self._state: dict[str, Slots] = {name: {} for name in self._leaves}
+        self.learning_rate = as_number(learning_rate, "learning_rate")
+
+    @property
+    def state(self) -> Mapping[str, Mapping[str, Tensor]]:
+        """What is remembered: parameter name to quantity to tensor, as it is now."""
+        return {
+            name: {quantity: Tensor(values) for quantity, values in slots.items()}
+            for name, slots in self._state.items()
+        }
+
+    def zero_gradient(self) -> None:
+        """Forget the accumulated gradient of every parameter."""
+        for leaf in self._leaves.values():
+            leaf.zero_gradient()
+
+    def step(self) -> None:
+        """Move every parameter that has a gradient.
+
+        Raises
+        ------
+        TensorAutodiffError
+            If a new value would not be finite, naming the parameter; nothing is changed then.
+        """
+        moves = {}
+        for name, leaf in self._leaves.items():
+            gradient = leaf.gradient_snapshot()
+            if gradient is not None:
+                with np.errstate(all="ignore"):
+                    change, slots = self._change(gradient.values, self._state[name])
+                    moves[name] = _moved(name, leaf.value.values - change), slots
+        for name, (tensor, slots) in moves.items():
+            self._leaves[name].assign(tensor)
+            self._state[name] = slots
+
+    def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
+        raise NotImplementedError
+
+
+def _moved(name: str, values: Array) -> Tensor:
+    try:
+        return Tensor.adopt(np.asarray(values))
+    except TensorError as error:
+        raise TensorAutodiffError(f"the step leaves the finite numbers: {error}, of parameter {name!r}") from error
+
+
+class SGD(_Optimizer):
+    """Gradient descent: ``w -= learning_rate * gradient``.
+
+    Parameters
+    ----------
+    parameters : iterable of NamedParameter
+        What to move; names must differ.
+    learning_rate : float
+        The step's length over the gradient's.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> w = fastinit.NamedParameter.from_tensor("w", fastinit.Tensor([3.0]))
+    >>> optimizer = fastinit.autodiff.SGD([w], learning_rate=0.25)
+    >>> (w.tensor * w.tensor).sum().backward()
+    >>> optimizer.step()
+    >>> w.tensor.value
+    Tensor([1.5])
+    """
+
+    def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
+        return self.learning_rate * gradient, slots
+
+
+class Momentum(_Optimizer):
+    """Heavy-ball descent: ``v = momentum * v + gradient; w -= learning_rate * v``, v from 0.
+
+    Parameters
+    ----------
+    parameters : iterable of NamedParameter
+        What to move; names must differ.
+    learning_rate : float
+        The step's length over the velocity's.
+    momentum : float, default 0.9
+        What is kept of the velocity.
+    """
+
+    def __init__(
+        self, parameters: Iterable[Named], learning_rate: SupportsFloat, momentum: SupportsFloat = 0.9
+    ) -> None:
+        super().__init__(parameters, learning_rate)
+        self.momentum = as_number(momentum, "momentum")
+
+    def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
+        velocity = self.momentum * slots["velocity"] + gradient if slots else gradient
+        return self.learning_rate * velocity, {"velocity": velocity}
+
+
+class Adam(_Optimizer):
+    """Adam: steps of the mean gradient over its root mean square, both corrected for starting at 0.
+
+    Parameters
+    ----------
+    parameters : iterable of NamedParameter
+        What to move; names must differ.
+    learning_rate : float, default 0.001
+        About the length of a step, an element.
+    betas : pair of float, default (0.9, 0.999)
+        What is kept of the mean and of the mean square.
+    epsilon : float, default 1e-8
+        Added to the root.
+
+    Notes
+    -----
+    Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), Algorithm 1. Each parameter counts its own
+    steps, so one without a gradient in a step is corrected rightly in the next.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Named],
+        learning_rate: SupportsFloat = 0.001,
+        betas: tuple[SupportsFloat, SupportsFloat] = (0.9, 0.999),
+        epsilon: SupportsFloat = 1e-8,
+    ) -> None:
+        super().__init__(parameters, learning_rate)
+        self.betas = as_number(betas[0], "betas[0]"), as_number(betas[1], "betas[1]")
+        self.epsilon = as_number(epsilon, "epsilon")
+
+    def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
+        old = slots or {"mean": np.zeros_like(gradient), "square": np.zeros_like(gradient), "steps": np.zeros(())}
+        first, second = self.betas
+        steps = old["steps"] + 1.0
+        mean = first * old["mean"] + (1.0 - first) * gradient
+        square = second * old["square"] + (1.0 - second) * (gradient * gradient)
+        root = np.sqrt(square / (1.0 - second**steps))
+        change = self.learning_rate * (mean / (1.0 - first**steps)) / (root + self.epsilon)
+        return change, {"mean": mean, "square": square, "steps": np.asarray(steps)}
