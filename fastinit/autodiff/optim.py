@@ -70,7 +70,7 @@ class _Optimizer:
             if gradient is not None:
                 with np.errstate(all="ignore"):
                     change, slots = self._change(gradient.values, self._state[name])
-                    moves[name] = _moved(name, leaf.value.values - change), slots
+                    moves[name] = _moved(name, leaf.value.values, change), slots
         for name, (tensor, slots) in moves.items():
             self._leaves[name].assign(tensor)
             self._state[name] = slots
@@ -79,9 +79,10 @@ class _Optimizer:
         raise NotImplementedError
 
 
-def _moved(name: str, values: Array) -> Tensor:
+def _moved(name: str, values: Array, change: Array) -> Tensor:
+    change = np.asarray(change)
     try:
-        return Tensor.adopt(np.asarray(values))
+        return Tensor.adopt(np.subtract(values, change, out=change))  # one large array less a step
     except TensorError as error:
         raise TensorAutodiffError(f"the step leaves the finite numbers: {error}, of parameter {name!r}") from error
 

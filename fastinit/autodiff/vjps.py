@@ -110,8 +110,8 @@ def _max_rule(g: Array, y: Array, x: Array, axis: Axes, keepdims: bool) -> Array
     """Split evenly among ties: the mean of the subgradients, and blind to the order of the elements."""
     largest = x == _expand(y, x, axis, keepdims)
     ties = _sum(largest.astype(np.float64), axis, True)
-    share: Array = _expand(g, x, axis, keepdims) / ties
-    return share * largest
+    shared: Array = _expand(g, x, axis, keepdims) / ties * largest
+    return shared
 
 
 def _slice_rule(g: Array, _y: Array, x: Array, index: Any) -> Array:
