@@ -576,16 +576,16 @@ def _record(name: str, inputs: tuple[Operand, ...], *options: Any) -> TensorValu
 
 
 def _applied(operation: Operation, arrays: list[Array], options: tuple[Any, ...]) -> Array:
-    try:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        try:
             result = operation.forward(*arrays, *options)
-    except (ValueError, TypeError, IndexError) as error:
-        raise TensorAutodiffError(f"{operation.name}{_of_shapes(arrays)}: {error}") from error
-    array: Array = result if type(result) is np.ndarray else np.asarray(result)
-    if not is_finite(array):
-        raise TensorAutodiffError(
-            f"{operation.name}{_of_shapes(arrays)}: the result is not finite; {first_not_finite(array)}"
-        )
+        except (ValueError, TypeError, IndexError) as error:
+            raise TensorAutodiffError(f"{operation.name}{_of_shapes(arrays)}: {error}") from error
+        array: Array = result if type(result) is np.ndarray else np.asarray(result)
+        if not is_finite(array):
+            raise TensorAutodiffError(
+                f"{operation.name}{_of_shapes(arrays)}: the result is not finite; {first_not_finite(array)}"
+            )
     return array
 
 
@@ -612,7 +612,7 @@ def _accumulated(order: list[TensorValue], seed: Array) -> dict[TensorValue, Arr
     """Return the leaves' gradients with what they had before; all finite."""
     accumulated = {}
     for leaf, found in _sweep(order, seed).items():
-        gradient = found if leaf._gradient is None else leaf._gradient + found
+        gradient = np.asarray(found if leaf._gradient is None else leaf._gradient + found)
         if not is_finite(gradient):
             _sweep(order, seed, refuse_not_finite=True)
             raise TensorAutodiffError(f"the accumulated gradient of a leaf of shape {leaf.shape} is not finite")

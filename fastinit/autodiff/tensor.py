@@ -109,7 +109,9 @@ def _converted(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _checked(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    if not is_finite(values):
+    with np.errstate(all="ignore"):
+        finite = is_finite(values)
+    if not finite:
         raise TensorError(f"values must be finite; {first_not_finite(values)}")
     values.flags.writeable = False
     return values
@@ -119,7 +121,7 @@ def is_finite(values: npt.NDArray[np.float64]) -> bool:
     """Say whether no element is nan or infinite.
 
     For few elements a finite sum of squares says so in half the time; finite values whose squares overflow are
-    looked at again. Not for many: BLAS would wake its threads for the sum.
+    looked at again. Not for many: BLAS would wake its threads for the sum. Call it inside ``np.errstate``.
     """
     if values.size <= 8192:
         flat = values.ravel(order="K")

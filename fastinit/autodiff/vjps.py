@@ -330,7 +330,10 @@ def _gelu_tanh_rule(g: Array, _y: Array, x: Array) -> Array:
 def _shifted(x: Array, axis: int, mask: npt.NDArray[np.bool_] | None) -> Array:
     """Subtract from `x` the largest unmasked entry of its row; -inf where masked."""
     if mask is not None:
-        mask = np.broadcast_to(mask, x.shape)
+        try:
+            mask = np.broadcast_to(mask, x.shape)
+        except ValueError:
+            raise ValueError(f"a mask of shape {mask.shape} does not broadcast to the value's shape") from None
         if x.size and mask.all(axis=axis).any():
             raise ValueError("a row is wholly masked; a probability needs at least one entry that is not")
         x = np.where(mask, -np.inf, x)
