@@ -77,7 +77,7 @@ XAVIER = (
     Rule("norm offset", r"(^|\.)beta$", range(1, 2), ZEROS),
     Rule("matrix", r"", range(2, 3), XAVIER_UNIFORM),
     Rule("convolution kernel", r"conv[^.]*(\.[^.]+)*\.weight$", range(3, 6), XAVIER_UNIFORM, _convolution),
-    Rule("tokens or positions", r"(token|position|pos_emb)[^.]*(\.weight)?$", range(3, 4), XAVIER_UNIFORM, _stacked),
+    Rule("tokens, positions", r"(token|position|pos_emb)[^.]*(\.weight)?$", range(3, 4), XAVIER_UNIFORM, _stacked),
     Rule("stacked experts", r"(^|[._])experts[._]", range(3, 4), XAVIER_UNIFORM, _stacked),
     Rule("convolution kernel", r"(^|\.)weight$", range(3, 6), XAVIER_UNIFORM, _convolution),
 )
