@@ -700,15 +700,14 @@ def _basic_index(index: Any) -> tuple[Any, ...]:
 
 
 def _positions(positions: npt.ArrayLike, what: str) -> npt.NDArray[np.intp]:
-    """Copy: the graph must not follow the caller's array."""
-    found = np.array(positions)
+    found = np.asarray(positions)
     if found.size and found.dtype.kind not in "iu":
         raise TypeError(f"{what} must be integers, got an array of dtype {found.dtype}")
-    return found.astype(np.intp)
+    return found.astype(np.intp)  # a copy: the graph must not follow the caller's array
 
 
 def _mask(mask: npt.ArrayLike, what: str) -> npt.NDArray[np.bool_]:
-    found = np.array(mask)
+    found = np.array(mask)  # a copy, too
     if found.dtype != np.bool_:
         raise TypeError(f"{what} must be an array of bool, got dtype {found.dtype}")
     return found

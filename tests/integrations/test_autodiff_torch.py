@@ -1,14 +1,10 @@
 """Every operation against torch in float64: values and gradients, on every shape the tape is tried on."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from tape_cases import CASES, IDS, MASK, drawn  # noqa: E402
 
 from fastinit import NamedParameter, Tensor, TensorValue  # noqa: E402
