@@ -6,7 +6,7 @@ SEED ?= 17
 
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*.[ch] fastinit/*.pyx)
 
-.PHONY: run test lint bench wheel clean
+.PHONY: run test accuracy lint bench wheel clean
 
 run: $(VENV)/.built
 	mkdir -p run
@@ -15,6 +15,9 @@ run: $(VENV)/.built
 
 test: $(VENV)/.built-test
 	$(BIN)/python -m pytest -q
+
+accuracy: $(VENV)/.built-test
+	$(BIN)/python tools/accuracy.py
 
 lint: $(VENV)/.built-lint
 	$(BIN)/ruff check .

@@ -5,8 +5,8 @@ runs the same checks on 10**6 draws and 10**8 pairs.
 """
 
 import hashlib
-import os
 import random
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -117,6 +117,17 @@ def test_adjacent_draws_are_in_order():
     starts += [rng.randrange(K_LIMIT - 1) for _ in range(6_000)]
     first, second = quantiles(starts), quantiles([k + 1 for k in starts])
     assert (first <= second).all()
+
+
+def test_a_million_adjacent_pairs_are_in_order(tmp_path, level):
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc here")
+    program = tmp_path / "order"
+    sources = [ROOT / "tests" / "native" / "order.c", *sorted((ROOT / "csrc").glob("*.c"))]
+    flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", f"-I{ROOT / 'csrc'}"]
+    subprocess.run(["gcc", *flags, *map(str, sources), "-lm", "-o", str(program)], check=True)
+    result = subprocess.run([str(program), "1000000", level], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
 
 
 def test_symmetry_is_exact_and_zero_never_drawn():
@@ -288,7 +299,7 @@ FMA_PROGRAM = ROOT / "tests" / "native" / "fma.c"
 
 def test_soft_fma_rounds_once(tmp_path):
     """Against 128-bit integers, on 10**7 triples; cancellations, ties and near-ties among them."""
-    if os.system("gcc --version > /dev/null 2>&1"):
+    if shutil.which("gcc") is None:
         pytest.skip("no gcc here")
     program = tmp_path / "fma"
     flags = ["-std=c11", "-O2", "-ffp-contract=off", f"-I{ROOT / 'csrc'}"]
