@@ -376,6 +376,15 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_is_built(construction)
         fill.fill(shape, construction, 17, index=(0,) * len(shape))
 
 
+@pytest.mark.parametrize("construction", [DeltaOrthogonal(), Sparse(0.5, 1.0), Diagonal(1.0, "io", 4)])
+def test_a_shape_that_does_not_fit_is_refused_at_the_door(construction):
+    """A construction from a plan's JSON meets its tensor here."""
+    out = np.full((6, 5) if isinstance(construction, DeltaOrthogonal) else (6, 5, 1), 7.0)
+    with pytest.raises(ValueError, match=r"needs|zeroes|names"):
+        fill.fill(out.shape, construction, 17, out=out)
+    assert (out == 7).all()
+
+
 def test_constructions_are_not_stored_as_integers():
     with pytest.raises(fastinit.DistributionError, match="int64"):
         fill.prepare(Diagonal(), BY_NAME["int64"])
