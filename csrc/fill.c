@@ -322,6 +322,7 @@ void fi_fill(const fi_region *r, const fi_spec *spec, uint64_t state, int64_t be
         }
     }
     fp_leave(host);
+    if (r->stream) __sync_synchronize(); /* streaming stores are not ordered: done before anyone is told */
 }
 
 /* ---- one draw at a time --------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -46,7 +46,7 @@ def as_u64(value: object, what: str) -> int:
 
 def as_shape(shape: Shape) -> tuple[int, ...]:
     """Return `shape` (an integer or an iterable of them) as a tuple of ints in [0, 2**64 - 1]."""
-    if isinstance(shape, str | bytes):
+    if isinstance(shape, str | bytes | Set | Mapping):  # text, or lengths in no order
         raise TypeError(f"shape must be an integer or a tuple of them, got {shape!r}")
     if isinstance(shape, Iterable):
         return tuple(as_u64(length, "a shape entry") for length in shape)

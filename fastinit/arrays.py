@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, SupportsIndex, TypedDict, TypeVar, Unpack
 import numpy.typing as npt
 
 from . import initializers
-from .arguments import Shape, as_number, as_spread, as_u64, draws_of, size_of
+from .arguments import Shape, as_finite, as_number, as_spread, as_u64, draws_of, size_of
 from .distributions import Constant, Uniform
 from .fill import Array, Index, fill, whole_shape
 from .initializers import XAVIER_UNIFORM, Initializer, kaiming, lecun, rescaled, xavier
@@ -169,7 +169,7 @@ def constant(
     dtype('float32')
     """
     whole = whole_shape(shape, out, index)
-    content = Constant(as_number(value, "value"))
+    content = Constant(as_finite(value, "value"))
     return fill(whole, content, 0, dtype=dtype, out=out, index=index, threads=threads)
 
 

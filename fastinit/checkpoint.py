@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -205,6 +206,7 @@ def _encode_header(plan: Plan, offsets: dict[str, int]) -> bytes:
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[int]:
     """Yield a descriptor of a new file beside `path` that takes its name if, and only if, all goes well."""
+    path = path.resolve()  # through a symbolic link, to the file it names
     if path.is_dir():  # now, not at the rename, when everything has been filled
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if path.exists() and not path.is_file():  # to replace /dev/null by a file would break the whole machine
@@ -214,6 +216,8 @@ def _replacing(path: Path) -> Iterator[int]:
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
         try:
+            if path.exists():  # who may read the old file may read the new one, and nobody else
+                os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
             yield descriptor
         finally:
             os.close(descriptor)

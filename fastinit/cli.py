@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +31,8 @@ DTYPE_WORDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     options = _parser().parse_args(arguments)
+    if arguments is None:  # as a program of its own: an exception, so that what is half done is undone
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         options.status = options.run(options)
         if sys.stdout is not None:  # closed by the shell: `>&-`

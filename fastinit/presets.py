@@ -70,7 +70,9 @@ XAVIER = (
     Rule("batch counter", r"(^|\.)num_batches_tracked$", range(1), ZEROS, is_float=False),
     Rule("an attention mask stored under the name bias, not a bias", r"(^|\.)bias$", range(4, 5), None),
     Rule("the value of masked scores, not a bias", r"(^|[._])masked_bias$", _ANY, None),
-    Rule("bias", r"(^|[._])bias$", _ANY, ZEROS),
+    Rule("the decay rates of a state space, not a matrix", r"(^|\.)A_log$", _ANY, None),
+    Rule("the scale of quantized weights, not a matrix", r"_scale(_inv)?$", _ANY, None),
+    Rule("bias", r"(^|[._])bias(_[ih]h_l\d+(_reverse)?)?$", _ANY, ZEROS),
     Rule("running mean", r"(^|\.)running_mean$", range(1, 2), ZEROS),
     Rule("running variance", r"(^|\.)running_var$", range(1, 2), ONES),
     Rule("norm gain", r"(^|\.)(weight|gamma)$", range(1, 2), ONES),
@@ -108,5 +110,6 @@ def rule_for(rules: tuple[Rule, ...], name: str, shape: tuple[int, ...], dtype: 
             return rule.initializer, rule.layout(len(shape))
     raise PlanError(
         f"no rule of this policy matches tensor {name!r} {list(shape)} {dtype.tag}; "
-        "it is refused rather than filled at random"
+        "it is refused rather than filled at random. Leave it out of the layout, or make a Plan of your own "
+        "from PlannedTensor objects"
     )

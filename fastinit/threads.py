@@ -20,6 +20,7 @@ from .arguments import as_index
 
 VARIABLE = "FASTINIT_NUM_THREADS"
 CGROUP = Path("/sys/fs/cgroup")
+CGROUP_OF_PROCESS = Path("/proc/self/cgroup")
 CHUNK = 1 << 20
 """Elements between two looks at Ctrl-C: a fraction of a millisecond to 20 ms, by level and dtype."""
 
@@ -84,15 +85,30 @@ def as_threads(threads: object) -> int | None:
 
 @cache
 def cgroup_cpus() -> int:
-    """CPUs that the cgroup's quota allows, rounded up."""
+    """CPUs that the quotas of this process's cgroup, and of those above it, allow, rounded up."""
     try:
-        if (CGROUP / "cpu.max").exists():
-            quota, period = (CGROUP / "cpu.max").read_text().split()
-        else:
-            quota = (CGROUP / "cpu/cpu.cfs_quota_us").read_text()
-            period = (CGROUP / "cpu/cpu.cfs_period_us").read_text()
-        return -(-int(quota) // int(period)) if int(quota) > 0 else _MOST
-    except (OSError, ValueError):  # no cgroup, or the quota is "max"
+        entries = dict(line.split(":", 2)[1:] for line in CGROUP_OF_PROCESS.read_text().splitlines())
+    except (OSError, ValueError):
+        entries = {}
+    folder = CGROUP / entries.get("", "/").lstrip("/")
+    folders = [at for at in (folder, *folder.parents) if at == CGROUP or CGROUP in at.parents]
+    return min(map(_quota_v2, folders), default=_MOST) if (CGROUP / "cgroup.controllers").exists() else _quota_v1()
+
+
+def _quota_v2(folder: Path) -> int:
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+        return max(1, -(-int(quota) // int(period)))
+    except (OSError, ValueError):  # the root has none, and an unlimited one is "max"
+        return _MOST
+
+
+def _quota_v1() -> int:
+    try:
+        quota = int((CGROUP / "cpu/cpu.cfs_quota_us").read_text())
+        period = int((CGROUP / "cpu/cpu.cfs_period_us").read_text())
+        return max(1, -(-quota // period)) if quota > 0 else _MOST
+    except (OSError, ValueError):
         return _MOST
 
 

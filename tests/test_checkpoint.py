@@ -518,3 +518,16 @@ def test_a_plan_in_the_metadata_must_be_of_the_tensors_in_the_header(tmp_path):
     path.write_bytes(raw.replace(b'"shape":[4,6]', b'"shape":[6,4]'))
     with pytest.raises(CheckpointError, match="metadata"):
         verify_checkpoint(path)
+
+
+def test_replacing_a_file_keeps_its_mode_and_follows_a_link(tmp_path):
+    """A private checkpoint that becomes readable to all, or a link that becomes a file beside the real one."""
+    plan = Plan.from_layout({"w": {"dtype": "F32", "shape": [4, 6]}}, 17)
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    write_checkpoint(plan, link)
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert verify_checkpoint(real)

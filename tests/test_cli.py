@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 
 import pytest
 import safetensors.numpy
@@ -288,3 +289,31 @@ def test_progress_on_a_terminal_can_be_silenced(capsys, made, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert "embed.weight" in run(capsys, "verify", made)[2]
     assert run(capsys, "verify", made, "--quiet")[2] == ""
+
+
+SLOW_WRITE = """
+    import sys, time, fastinit.checkpoint, fastinit.cli
+    fill_all = fastinit.checkpoint._fill_all
+    def slow(*arguments):
+        print("filling", flush=True)
+        time.sleep(60)
+    fastinit.checkpoint._fill_all = slow
+    sys.argv = ["fastinit", "init", "all-minilm-l6-v2", "--out", sys.argv[1]]
+    sys.exit(fastinit.cli.main())
+"""
+
+
+def test_sigterm_leaves_no_temporary_file(tmp_path):
+    """A scheduler that ends the job: a full-size hidden file would stay behind each time."""
+    code = textwrap.dedent(SLOW_WRITE)
+    command = [sys.executable, "-c", code, str(tmp_path / "model.safetensors")]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "filling\n"
+        child.terminate()
+        child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 143
+    assert list(tmp_path.iterdir()) == []

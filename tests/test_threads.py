@@ -87,16 +87,33 @@ def test_the_default_respects_the_affinity_mask(monkeypatch):
         os.sched_setaffinity(0, before)
 
 
-@pytest.mark.parametrize(("text", "cpus"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 1024)])
-def test_the_default_respects_the_cgroup_quota(text, cpus, monkeypatch, tmp_path):
-    """A container with half a CPU that starts a thread for each of the machine's."""
-    (tmp_path / "cpu.max").write_text(text)
+@pytest.fixture
+def cgroup(monkeypatch, tmp_path):
+    """A stand-in for the cgroup file system, in which this process is in /slice/job."""
+    (tmp_path / "slice/job").mkdir(parents=True)
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "process").write_text("0::/slice/job\n")
     monkeypatch.setattr(threads, "CGROUP", tmp_path)
+    monkeypatch.setattr(threads, "CGROUP_OF_PROCESS", tmp_path / "process")
     threads.cgroup_cpus.cache_clear()
-    try:
-        assert threads.cgroup_cpus() == cpus
-    finally:
-        threads.cgroup_cpus.cache_clear()
+    yield tmp_path
+    threads.cgroup_cpus.cache_clear()
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 1024)])
+@pytest.mark.parametrize("folder", ["", "slice", "slice/job"])
+def test_the_default_respects_the_cgroup_quota(folder, text, cpus, cgroup):
+    """A container, or a job below one, with half a CPU that starts a thread for each of the machine's."""
+    (cgroup / "cgroup.controllers").write_text("cpu")
+    (cgroup / folder / "cpu.max").write_text(text)
+    assert threads.cgroup_cpus() == cpus
+
+
+@pytest.mark.parametrize(("quota", "cpus"), [("150000", 2), ("50000", 1), ("-1", 1024)])
+def test_the_default_respects_the_first_kind_of_cgroup_too(quota, cpus, cgroup):
+    (cgroup / "cpu/cpu.cfs_quota_us").write_text(quota)
+    (cgroup / "cpu/cpu.cfs_period_us").write_text("100000")
+    assert threads.cgroup_cpus() == cpus
 
 
 def test_many_users_share_one_pool():

@@ -99,7 +99,7 @@ class Tensor:
 def _converted(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in "fiub" and not np.can_cast(array.dtype, np.float64):  # bfloat16 can
             raise TensorError(f"values must be real numbers, got an array of dtype {array.dtype}")
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
