@@ -185,16 +185,16 @@ def _torch_peers(dtype: str, buffer: Array, threads: int) -> Iterator[tuple[str,
 def _mkl_peers(dtype: str, buffer: Array, threads: int) -> Iterator[tuple[str, Contestant]]:
     if dtype not in ("float64", "float32") or threads != 1:
         return
-    mkl = _mkl()
-    if mkl is None:
+    library = mkl()
+    if library is None:
         return
-    fill = mkl.vdRngUniform if dtype == "float64" else mkl.vsRngUniform
+    fill = library.vdRngUniform if dtype == "float64" else library.vsRngUniform
     number = ctypes.c_double if dtype == "float64" else ctypes.c_float
     candidates: dict[str, Contestant] = {}
     block = min(buffer.size, 1 << 27)  # the interface counts in 32 bits
     for name, code in (("MCG59", 0x500000), ("SFMT19937", 0xD00000), ("ARS5", 0xF00000), ("MT2203", 0xA00000)):
         stream = ctypes.c_void_p()
-        if mkl.vslNewStream(ctypes.byref(stream), ctypes.c_int(code), ctypes.c_uint(17)):
+        if library.vslNewStream(ctypes.byref(stream), ctypes.c_int(code), ctypes.c_uint(17)):
             continue
 
         def run(stream: ctypes.c_void_p = stream) -> None:
@@ -210,7 +210,7 @@ def _mkl_peers(dtype: str, buffer: Array, threads: int) -> Iterator[tuple[str, C
         yield f"MKL v{dtype[0] if dtype == 'float64' else 's'}RngUniform ({best})", candidates[best]
 
 
-def _mkl() -> Any:
+def mkl() -> Any:
     """Return Intel MKL's library, as the package mkl installs it, sequential; None where it is not."""
     folder = Path(sys.prefix) / "lib"
     found = sorted(folder.glob("libmkl_rt.so*"))
