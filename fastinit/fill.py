@@ -202,9 +202,9 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
             raise DistributionError(f"{content} cannot be stored as {dtype.name}")
         return None
     if isinstance(content, Construction):
-        spec = _core.Spec(_core.CONSTANT, dtype.code, (content.largest,))
+        spec, drawn = _core.Spec(_core.CONSTANT, dtype.code, (content.largest,)), None
     else:
-        spec = _core.Spec(content.base, dtype.code, content.parameters)
+        spec = drawn = _core.Spec(content.base, dtype.code, content.parameters)
     if spec.status == _core.NOT_AN_INTERVAL:
         needs = "lower < upper" if isinstance(content, TruncatedNormal) else "low < high and a finite high - low"
         raise DistributionError(f"{content} is no interval: it needs {needs}")
@@ -214,7 +214,7 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
         raise DistributionError(f"{content} leaves the finite range of {dtype.name}; use a wider dtype")
     if spec.status == _core.NOT_A_SPREAD:
         raise DistributionError(f"{content} is no spread: it needs a finite mean and a finite std of 0 or more")
-    return None if isinstance(content, Construction) else spec
+    return drawn
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -262,9 +262,11 @@ def fill(
     if target is not None and target.shape != part.shape:
         raise ValueError(f"out has shape {target.shape}, but {_asked(shape, index)} has shape {part.shape}")
     spec = prepare(content, chosen)
-    whole = _built(content, shape, state, threads) if isinstance(content, Construction) else None
-    if whole is not None and index is None and target is None and (exact or chosen.numpy) == FLOAT64.numpy:
-        return np.asarray(whole, order="C")
+    whole = None
+    if spec is None and isinstance(content, Construction):
+        whole = _built(content, shape, state, threads)
+        if index is None and target is None and (exact or chosen.numpy) == FLOAT64.numpy:
+            return np.asarray(whole, order="C")
     result: Any = out
     if target is None:
         result = target = allocate(part.shape, exact or chosen.numpy)
