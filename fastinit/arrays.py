@@ -266,12 +266,13 @@ def xavier_uniform(
 
 def draw_from(rng: SplitMix64 | SupportsIndex, draws: int, draw: Callable[[int], T]) -> T:
     """Call `draw` with the raw state of `rng`, and commit its draws once it has returned."""
-    if type(rng) is int or hasattr(rng, "__index__"):
+    transact = getattr(rng, "transact", None)  # told by duck typing: the class's module loads numpy.random
+    if transact is not None:
+        return transact(draws, draw)  # type: ignore[no-any-return]
+    if hasattr(rng, "__index__"):
         return draw(as_u64(rng, "rng (an int seed)"))
-    if not hasattr(rng, "transact"):  # told by duck typing: the class's module loads numpy.random
-        hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
-        raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
-    return rng.transact(draws, draw)
+    hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
+    raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
 
 
 def initialize(

@@ -207,7 +207,7 @@ def _mkl_peers(dtype: str, buffer: Array, threads: int) -> Iterator[tuple[str, C
     if candidates:
         trial = in_turn(candidates, 2)
         best = min(trial, key=lambda name: trial[name].median)
-        yield f"MKL v{dtype[0] if dtype == 'float64' else 's'}RngUniform ({best})", candidates[best]
+        yield f"MKL v{'d' if dtype == 'float64' else 's'}RngUniform ({best})", candidates[best]
 
 
 def mkl() -> Any:

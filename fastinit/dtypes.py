@@ -97,12 +97,12 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     TypeError
         If it is not one of the formats weights are stored in.
     """
+    if isinstance(dtype, np.dtype) and dtype in _SEEN:
+        return _SEEN[dtype], dtype
     if isinstance(dtype, DType):
         return dtype, None
     if isinstance(dtype, str) and dtype in BY_NAME and BY_NAME[dtype].is_float:
         return BY_NAME[dtype], None
-    if isinstance(dtype, np.dtype) and dtype in _SEEN:
-        return _SEEN[dtype], dtype
     try:
         resolved = np.dtype(dtype)
     except TypeError:

@@ -205,6 +205,8 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
         spec, drawn = _core.Spec(_core.CONSTANT, dtype.code, (content.largest,)), None
     else:
         spec = drawn = _core.Spec(content.base, dtype.code, content.parameters)
+    if spec.status == _core.OK:
+        return drawn
     if spec.status == _core.NOT_AN_INTERVAL:
         needs = "lower < upper" if isinstance(content, TruncatedNormal) else "low < high and a finite high - low"
         raise DistributionError(f"{content} is no interval: it needs {needs}")
@@ -212,9 +214,7 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
         raise DistributionError(f"no {dtype.name} value lies inside {content}; use a wider dtype")
     if spec.status == _core.BEYOND_RANGE:
         raise DistributionError(f"{content} leaves the finite range of {dtype.name}; use a wider dtype")
-    if spec.status == _core.NOT_A_SPREAD:
-        raise DistributionError(f"{content} is no spread: it needs a finite mean and a finite std of 0 or more")
-    return drawn
+    raise DistributionError(f"{content} is no spread: it needs a finite mean and a finite std of 0 or more")
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -256,7 +256,8 @@ def fill(
         `out` itself, or a new array of the part's shape.
     """
     part = locate(shape, index)
-    threads = as_threads(threads)
+    if threads is not None:
+        threads = as_threads(threads)
     target = None if out is None else target_of(out)
     chosen, exact = choose_dtype(dtype, target)
     if target is not None and target.shape != part.shape:

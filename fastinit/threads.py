@@ -128,7 +128,11 @@ def run(job: _core.Job, threads: int | None, pool: Pool | None = None) -> None:
     count = min(default_threads() if threads is None else threads, -(-size // CHUNK))
     if count == 1:
         run(job, 1)
-        return
+    else:
+        _run_at_once(job, size, count, pool or _pool)
+
+
+def _run_at_once(job: _core.Job, size: int, count: int, pool: Pool) -> None:
     chunks = iter(range(0, size, CHUNK))
     turn, bell = threading.Lock(), threading.Lock()
     stopped, ended = False, 0
@@ -159,7 +163,7 @@ def run(job: _core.Job, threads: int | None, pool: Pool | None = None) -> None:
 
     workers: list[Future[None]] = []
     try:
-        (pool or _pool).submit(count, work, workers)
+        pool.submit(count, work, workers)
         if len(workers) < count:
             take_chunks()  # what the missing threads would have done
         wait()
