@@ -47,11 +47,16 @@ class Timing:
         return (self.high - self.low) / 2 / self.median if self.median else 0.0
 
 
-def in_turn(contestants: dict[str, Contestant], rounds: int = 7) -> dict[str, Timing]:
-    """Time every contestant `rounds` times, one after the other in each round, after one round to warm up."""
+def in_turn(contestants: dict[str, Contestant], rounds: int = 7, pause: float = 0.0) -> dict[str, Timing]:
+    """Time every contestant `rounds` times, one after the other in each round, after one round to warm up.
+
+    Before each run `pause` seconds pass: thread pools of OpenMP and jax spin for a while after their work, and
+    would slow the contestant that comes next.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         for name, run in contestants.items():
+            time.sleep(pause)
             began = time.perf_counter()
             run()
             elapsed = time.perf_counter() - began

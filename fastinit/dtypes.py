@@ -97,8 +97,10 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     TypeError
         If it is not one of the formats weights are stored in.
     """
-    if isinstance(dtype, np.dtype) and dtype in _SEEN:
-        return _SEEN[dtype], dtype
+    if isinstance(dtype, np.dtype):
+        seen = _SEEN.get(dtype)
+        if seen is not None:
+            return seen, dtype
     if isinstance(dtype, DType):
         return dtype, None
     if isinstance(dtype, str) and dtype in BY_NAME and BY_NAME[dtype].is_float:

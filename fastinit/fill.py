@@ -255,7 +255,7 @@ def fill(
     numpy.ndarray
         `out` itself, or a new array of the part's shape.
     """
-    part = locate(shape, index)
+    part = _whole(shape) if index is None else locate(shape, index)
     if threads is not None:
         threads = as_threads(threads)
     target = None if out is None else target_of(out)
@@ -306,14 +306,16 @@ def _store(target: Array, dtype: DType, values: Array) -> None:
 
 
 def _job(spec: _core.Spec, target: Array, dtype: DType, state: int, part: Part) -> _core.Job:
-    bits = target if target.dtype.isbuiltin == 1 else target.view(dtype.bits)
-    return _core.Job(spec, bits, not target.dtype.isnative, state, part.first, part.draws, _stores(target))
+    held, swapped = target.dtype, False
+    if held.isbuiltin != 1:  # another byte order, or a dtype of ml_dtypes
+        swapped = not held.isnative
+        target = target.view(dtype.bits)
+    stores = _core.STORES_AUTO if target.nbytes < _CHOICE_BYTES else _stores()
+    return _core.Job(spec, target, swapped, state, part.first, part.draws, stores)
 
 
-def _stores(target: Array) -> int:
-    """Return how to store: small targets have no choice, and are not slowed by asking for it."""
-    if target.nbytes < _CHOICE_BYTES:
-        return _core.STORES_AUTO
+def _stores() -> int:
+    """Return how large targets are stored; small ones have no choice, and are not slowed by asking for it."""
     wanted = os.environ.get(STORES_VARIABLE, "auto")
     if wanted not in _STORES:
         raise ValueError(f"{STORES_VARIABLE} must be one of {', '.join(_STORES)}, got {wanted!r}")
