@@ -7,6 +7,8 @@ portable bits. Name levels in FASTINIT_REQUIRE_LEVELS (commas between them) to m
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,8 +28,8 @@ TARGETS = {
 NATIVE_LEVELS = {"avx512", "avx2"}
 
 
-def run(target: str, program: str, folder: Path, *arguments: str, flags: tuple[str, ...] = ()) -> str:
-    """Compile and run tests/native/`program`.c; skip, or fail if required, where the tools are missing."""
+def compilers(target: str) -> tuple[str, str | None]:
+    """The compiler and emulator of `target`; skip, or fail if required, where one is missing."""
     compiler, emulator, feature = TARGETS[target]
     missing = [tool for tool in (compiler, emulator) if tool and not shutil.which(tool)]
     if missing:
@@ -35,10 +37,49 @@ def run(target: str, program: str, folder: Path, *arguments: str, flags: tuple[s
         if feature in REQUIRED:
             pytest.fail(message)
         pytest.skip(message)
+    return compiler, emulator
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
+    """The core's objects for a target and flags, compiled once for all programs."""
+
+    @cache
+    def objects(target: str, flags: tuple[str, ...]) -> list[str]:
+        compiler, _ = compilers(target)
+        folder = tmp_path_factory.mktemp(target)
+        subprocess.run([compiler, *FLAGS, *flags, "-c", *map(str, CORE)], check=True, cwd=folder)
+        return sorted(map(str, folder.glob("*.o")))
+
+    return objects
+
+
+def run(
+    compiled: Callable[..., list[str]],
+    target: str,
+    program: str,
+    folder: Path,
+    *arguments: str,
+    flags: tuple[str, ...] = (),
+) -> str:
+    """Compile and run tests/native/`program`.c."""
+    compiler, emulator = compilers(target)
     binary = folder / program
-    sources = [ROOT / f"tests/native/{program}.c", *CORE]
+    source = ROOT / f"tests/native/{program}.c"
     static = ["-static"] if emulator else []
-    build = [compiler, *FLAGS, *flags, *static, f"-I{ROOT / 'csrc'}", *map(str, sources), "-lm", "-o", str(binary)]
+    objects = compiled(target, flags)
+    build = [
+        compiler,
+        *FLAGS,
+        *flags,
+        *static,
+        f"-I{ROOT / 'csrc'}",
+        str(source),
+        *objects,
+        "-lm",
+        "-o",
+        str(binary),
+    ]
     subprocess.run(build, check=True)
     command = [*([emulator] if emulator else []), str(binary), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -52,28 +93,32 @@ def bits_hash(output: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> str:
+def native(compiled, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the suite prints on this machine."""
-    return run("gcc", "levels", tmp_path_factory.mktemp("native"), *sorted(REQUIRED & NATIVE_LEVELS))
+    return run(compiled, "gcc", "levels", tmp_path_factory.mktemp("native"), *sorted(REQUIRED & NATIVE_LEVELS))
 
 
 @pytest.mark.parametrize("target", ["clang", "aarch64", "s390x"])
-def test_every_compiler_and_architecture_gives_the_same_bits(target: str, tmp_path: Path, native: str) -> None:
+def test_every_compiler_and_architecture_gives_the_same_bits(
+    compiled, target: str, tmp_path: Path, native: str
+) -> None:
     """A level, compiler or byte order with bits of its own; a host environment that leaks in, or out."""
-    output = run(target, "levels", tmp_path)
+    output = run(compiled, target, "levels", tmp_path)
     assert bits_hash(output) == bits_hash(native)
     assert ("level neon" in output) == (target == "aarch64")
 
 
-def test_optimization_changes_no_bit(tmp_path: Path, native: str) -> None:
+def test_optimization_changes_no_bit(compiled, tmp_path: Path, native: str) -> None:
     """An optimizer that contracts to fma, or moves arithmetic out of the guarded environment."""
-    output = run("gcc", "levels", tmp_path, flags=("-O3", "-march=native"))
+    output = run(compiled, "gcc", "levels", tmp_path, flags=("-O3", "-march=native"))
     assert bits_hash(output) == bits_hash(native)
 
 
 @pytest.mark.parametrize(
     ("target", "float32_values"), [("gcc", "1700000"), ("aarch64", "20000"), ("s390x", "20000")]
 )
-def test_every_value_of_every_dtype_is_rounded_right(target: str, float32_values: str, tmp_path: Path) -> None:
+def test_every_value_of_every_dtype_is_rounded_right(
+    compiled, target: str, float32_values: str, tmp_path: Path
+) -> None:
     """A double rounding, a midpoint to the odd side, a subnormal flushed, a carry lost: on some level only."""
-    assert "roundings right" in run(target, "rounding", tmp_path, float32_values)
+    assert "roundings right" in run(compiled, target, "rounding", tmp_path, float32_values)
