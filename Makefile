@@ -23,7 +23,7 @@ lint: $(VENV)/.built-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict fastinit
-	$(BIN)/python -m mypy.stubtest fastinit._core
+	$(BIN)/python -m mypy.stubtest fastinit._core --mypy-config-file pyproject.toml
 
 bench: $(VENV)/.built-bench
 	$(BIN)/python -m pytest bench -q -o addopts= -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-only

@@ -1,6 +1,7 @@
 """Collects what the cases measured: a table on the terminal, and one JSON file in results/ with the machine."""
 
 import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -35,5 +36,7 @@ def pytest_sessionfinish():
     """Write results/<date>.json."""
     if _rows:
         RESULTS.mkdir(exist_ok=True)
-        facts = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "rows": _rows}
+        commit = ["git", "-C", str(RESULTS), "rev-parse", "HEAD"]  # also where an installed copy is measured
+        head = subprocess.run(commit, capture_output=True, text=True, check=False).stdout.strip() or None
+        facts = {"machine": {**machine(), "commit": head}, "date": time.strftime("%Y-%m-%d"), "rows": _rows}
         (RESULTS / f"{time.strftime('%Y-%m-%d')}.json").write_text(json.dumps(facts, indent=1) + "\n")

@@ -30,6 +30,7 @@ cdef extern from "fastinit.h" nogil:
         int64_t stride[64]
         uint64_t draws[64]
         uint64_t first
+        bint stream
     ctypedef struct fi_scale_result:
         double variance
         double std
@@ -90,6 +91,31 @@ FAN = FI_FAN
 FAN_SUM = FI_FAN_SUM
 FAN_PRODUCT = FI_FAN_PRODUCT
 
+
+cdef int make_spec(fi_spec *spec, int base, int dtype, tuple parameters) except -1:
+    cdef double values[16]
+    cdef int i, given = <int> len(parameters)
+    for i in range(FI_PARAMETERS):
+        values[i] = parameters[i] if i < given else 0.0
+    return fi_spec_init(spec, <fi_base> base, <fi_dtype> dtype, values)
+
+
+cdef int make_region(fi_region *region, Py_buffer *view, bint swapped, uint64_t first, tuple draws) except -1:
+    cdef int i
+    if view.ndim > FI_MAX_DIMS:
+        raise ValueError(f"out has {view.ndim} dimensions; at most {FI_MAX_DIMS} are supported")
+    region.data = <char *> view.buf
+    region.swapped = swapped
+    region.ndim = view.ndim
+    region.first = first
+    for i in range(view.ndim):
+        region.length[i] = view.shape[i]
+        region.stride[i] = view.strides[i]
+        region.draws[i] = <uint64_t> draws[i]
+    fi_region_normalize(region)
+    return 0
+
+
 @cython.final
 cdef class Spec:
     """What to draw into which dtype; `status` is OK, or why it cannot be drawn."""
@@ -98,11 +124,7 @@ cdef class Spec:
     cdef readonly int status
 
     def __init__(self, int base, int dtype, tuple parameters):
-        cdef double values[16]
-        cdef int i
-        for i in range(FI_PARAMETERS):
-            values[i] = parameters[i] if i < len(parameters) else 0.0
-        self.status = fi_spec_init(&self.spec, <fi_base> base, <fi_dtype> dtype, values)
+        self.status = make_spec(&self.spec, base, dtype, parameters)
 
 
 @cython.final
@@ -123,29 +145,17 @@ cdef class Job:
     def __init__(
         self, Spec spec not None, object out, bint swapped, uint64_t state, uint64_t first, tuple draws, int stores
     ):
-        cdef int i
         if self.held:
             raise RuntimeError("a Job is made once")
         PyObject_GetBuffer(out, &self.view, PyBUF_STRIDED | PyBUF_WRITABLE)
         self.held = True
-        if self.view.ndim > FI_MAX_DIMS:
-            raise ValueError(f"out has {self.view.ndim} dimensions; at most {FI_MAX_DIMS} are supported")
+        make_region(&self.region, &self.view, swapped, first, draws)
         self.spec = spec.spec
         self.state = state
-        self.region.data = <char *> self.view.buf
-        self.region.swapped = swapped
-        self.region.ndim = self.view.ndim
-        self.region.first = first
-        for i in range(self.view.ndim):
-            self.region.length[i] = self.view.shape[i]
-            self.region.stride[i] = self.view.strides[i]
-            self.region.draws[i] = <uint64_t> draws[i]
-        if self.view.len == 0:
-            self.size = 0
-            return
-        fi_region_normalize(&self.region)
-        fi_region_prepare(&self.region, self.spec.dtype, <fi_stores> stores)
-        self.size = fi_region_size(&self.region)
+        self.size = 0
+        if self.view.len:
+            fi_region_prepare(&self.region, self.spec.dtype, <fi_stores> stores)
+            self.size = fi_region_size(&self.region)
 
     def __dealloc__(self):
         if self.held:
@@ -159,6 +169,25 @@ cdef class Job:
             with nogil:
                 fi_fill(&self.region, &self.spec, self.state, begin, end)
         PyErr_CheckSignals()
+
+
+def draw(int base, int dtype, tuple parameters, object out, uint64_t state, uint64_t first, tuple draws):
+    """Fill a small native buffer at once, as a Job would; return the status, and write nothing unless it is OK."""
+    cdef fi_spec spec
+    cdef fi_region region
+    cdef Py_buffer view
+    cdef int status = make_spec(&spec, base, dtype, parameters)
+    if status != FI_OK:
+        return status
+    PyObject_GetBuffer(out, &view, PyBUF_STRIDED | PyBUF_WRITABLE)
+    try:
+        make_region(&region, &view, False, first, draws)
+        region.stream = False
+        if view.len:
+            fi_fill(&region, &spec, state, 0, fi_region_size(&region))
+    finally:
+        PyBuffer_Release(&view)
+    return status
 
 
 def scale(double scale, double fan, int kind, double gain):

@@ -20,7 +20,15 @@ import numpy.typing as npt
 from . import _core
 from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
 from .constructions import Construction
-from .distributions import Constant, Content, Normal, Positions, TruncatedNormal
+from .distributions import (
+    CenteredUniform,
+    Constant,
+    Content,
+    Normal,
+    Positions,
+    TruncatedNormal,
+    Uniform,
+)
 from .dtypes import FLOAT64, DType, as_dtype
 from .errors import AllocationFailed, DistributionError
 from .threads import as_threads, run
@@ -33,6 +41,8 @@ _STORES = {
 }
 
 _CHOICE_BYTES = 1 << 20
+_SMALL_BYTES = 1 << 12
+_KERNELS = (CenteredUniform, Uniform, Normal, TruncatedNormal, Constant)
 
 Array = np.ndarray[Any, Any]
 IndexEntry = SupportsIndex | slice | EllipsisType
@@ -262,6 +272,8 @@ def fill(
     chosen, exact = choose_dtype(dtype, target)
     if target is not None and target.shape != part.shape:
         raise ValueError(f"out has shape {target.shape}, but {_asked(shape, index)} has shape {part.shape}")
+    if target is not None and target.nbytes <= _SMALL_BYTES and _draw_small(target, chosen, content, state, part):
+        return out  # type: ignore[return-value]
     spec = prepare(content, chosen)
     whole = None
     if spec is None and isinstance(content, Construction):
@@ -278,6 +290,14 @@ def fill(
     else:
         _write_integers(target, content, part)
     return result  # type: ignore[no-any-return]
+
+
+def _draw_small(target: Array, dtype: DType, content: Content, state: int, part: Part) -> bool:
+    """Draw a few native weights by one call of `_core`, or say that the long way must be taken."""
+    if dtype.code is None or target.dtype.isbuiltin != 1 or not isinstance(content, _KERNELS):
+        return False
+    parameters = content.parameters
+    return _core.draw(content.base, dtype.code, parameters, target, state, part.first, part.draws) == _core.OK
 
 
 def _built(content: Construction, shape: tuple[int, ...], state: int, threads: int | None) -> Array:
