@@ -266,6 +266,8 @@ def xavier_uniform(
 
 def draw_from(rng: SplitMix64 | SupportsIndex, draws: int, draw: Callable[[int], T]) -> T:
     """Call `draw` with the raw state of `rng`, and commit its draws once it has returned."""
+    if type(rng) is int:
+        return draw(as_u64(rng, "rng (an int seed)"))
     transact = getattr(rng, "transact", None)  # told by duck typing: the class's module loads numpy.random
     if transact is not None:
         return transact(draws, draw)  # type: ignore[no-any-return]
