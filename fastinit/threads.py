@@ -44,8 +44,15 @@ class Pool:
                 if self._executor is not None:
                     self._executor.shutdown(wait=False)
                 self._executor, self._size = executor, max(count, default_threads())
-            for _ in range(count):
-                workers.append(self._executor.submit(work))
+            try:
+                for _ in range(count):
+                    workers.append(self._executor.submit(work))
+            except BaseException:
+                # Ctrl-C can leave a thread that the executor has started but not written down: nobody would wake
+                # it, and the process would never end. Closing this pool wakes all it has; the next fill makes one.
+                executor, self._executor = self._executor, None
+                executor.shutdown(wait=False)
+                raise
 
 
 _pool = Pool()

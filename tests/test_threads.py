@@ -276,3 +276,25 @@ def test_an_interrupt_inside_a_lock_neither_hangs_nor_changes_its_name(monkeypat
         fastinit.random(None, 17, out=out, threads=2)
     monkeypatch.undo()
     assert np.array_equal(fastinit.random(None, 17, out=out, threads=2), fastinit.random(out.size, 17, threads=1))
+
+
+UNREGISTERED = """
+    import concurrent.futures.thread as executors, numpy as np, fastinit
+    class Interrupted(dict):
+        def __setitem__(self, thread, queue):
+            raise KeyboardInterrupt
+    kept, executors._threads_queues = executors._threads_queues, Interrupted()
+    try:
+        fastinit.random((1024, 4099), 17, threads=2)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    executors._threads_queues = kept
+    print(np.array_equal(fastinit.random((600, 4000), 17, threads=2), fastinit.random((600, 4000), 17, threads=1)))
+"""
+
+
+def test_ctrl_c_while_a_thread_starts_lets_the_process_end():
+    """A thread that started, and that nobody knew of when the interpreter wanted to end."""
+    command = [sys.executable, "-c", textwrap.dedent(UNREGISTERED)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "interrupted\nTrue\n"
