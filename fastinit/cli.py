@@ -205,32 +205,11 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from .distributions import describe  # noqa: PLC0415
-
     plan = _plan(options)
     if options.json:
         print(plan.to_json())
         return GOOD
-    header = ("name", "shape", "dtype", "scheme", "parameters", "draws")
-    rows = [
-        (
-            tensor.name,
-            "x".join(map(str, tensor.shape)) or "scalar",
-            tensor.dtype.name,
-            tensor.scheme,
-            describe(tensor.content),
-            f"{tensor.draws:,}",
-        )
-        for tensor in plan.values()
-    ]
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in (header, *rows):
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-        print("  ".join([*cells, row[-1].rjust(widths[-1])]))
-    print(
-        f"{len(plan)} tensors, {plan.nbytes:,} bytes, {plan.draws:,} draws; "
-        f"seed {plan.seed}, policy {plan.policy}, order {plan.order}"
-    )
+    print("\n".join([*plan.table().lines(), str(plan)]))
     return GOOD
 
 
@@ -294,6 +273,24 @@ def _bench(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(facts))
     return GOOD
+
+
+def _add_views(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--figure", metavar="FILE", help="draw it into FILE, .svg or .png (needs matplotlib)")
+    parser.add_argument("--html", metavar="FILE", help="write one self-contained page (needs matplotlib)")
+
+
+def _deliver(options: argparse.Namespace, result: Any) -> None:
+    """Print a result as text or JSON, and write the views of it that were asked for."""
+    if options.figure:
+        from .diagnostics import figures  # noqa: PLC0415
+
+        figures.save(result, options.figure)
+    if options.html:
+        from .diagnostics import pages  # noqa: PLC0415
+
+        pages.save(result, options.html)
+    _print(options, result.facts(), result.lines())
 
 
 def _print(options: argparse.Namespace, facts: dict[str, Any], lines: list[str]) -> None:

@@ -27,6 +27,7 @@ from .names import check_tensor_name, refuse_duplicates
 from .presets import policy as rules_of
 from .presets import rule_for
 from .splitmix64 import prove_disjoint, stream_state
+from .tables import Table
 
 VERSION = 1
 ORDERS = ("named", "sequential")
@@ -249,6 +250,33 @@ class Plan(Mapping[str, PlannedTensor]):
             if isinstance(error, PlanError):
                 raise
             raise PlanError(f"this is not a plan written by Plan.to_json: {error!r}") from error
+
+    def table(self) -> Table:
+        """Return what every tensor will be, a row each."""
+        return Table(
+            str(self),
+            ("name", "shape", "dtype", "scheme", "parameters", "draws"),
+            tuple(
+                (
+                    tensor.name,
+                    "x".join(map(str, tensor.shape)) or "scalar",
+                    tensor.dtype.name,
+                    tensor.scheme,
+                    distributions.describe(tensor.content),
+                    tensor.draws,
+                )
+                for tensor in self.values()
+            ),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self)} tensors, {self.nbytes:,} bytes, {self.draws:,} draws; "
+            f"seed {self.seed}, policy {self.policy}, order {self.order}"
+        )
 
     def __repr__(self) -> str:
         return (

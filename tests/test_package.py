@@ -22,6 +22,8 @@ PACKAGE = ROOT / "fastinit"
 FLOORS = [
     {"__main__"},
     {"cli"},
+    {"diagnostics.pages"},
+    {"diagnostics.figures", "diagnostics.html"},
     {"diagnostics", "diagnostics.report", "dask"},
     {"bench", "checkpoint", "jax", "torch", "parameters"},
     {"arrays", "plan"},
@@ -33,7 +35,7 @@ FLOORS = [
     {"autodiff.tape", "names", "scale"},
     {"autodiff.vjps"},
     {"autodiff.tensor"},
-    {"levels", "arguments", "layouts", "truncation"},
+    {"levels", "arguments", "layouts", "truncation", "tables"},
     {"_core"},
     {"errors"},
 ]

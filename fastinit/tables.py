@@ -1,0 +1,95 @@
+"""`Table`: what a result shows in rows, once as text for a terminal and once as HTML for a page or a notebook."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from itertools import zip_longest
+
+Cell = str | int | float | bool | None
+"""None is an empty cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    r"""A caption, the columns' names, and the rows.
+
+    Attributes
+    ----------
+    caption : str
+        What the numbers are: of what, in which unit, measured or expected.
+    columns : tuple of str
+        A name a column.
+    rows : tuple of tuple of (str, int, float, bool or None)
+        A cell a column. Floats are shown in 4 significant digits; a string is shown as it is.
+
+    Examples
+    --------
+    >>> table = Table("spread a layer", ("layer", "rms"), ((1, 0.99712), (50, 1.0251)))
+    >>> print("\n".join(table.lines()))
+    layer     rms
+        1  0.9971
+       50   1.025
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row has {len(row)} cells for {len(self.columns)} columns: {row!r}")
+
+    def lines(self) -> list[str]:
+        """Return the table as aligned text lines, numbers to the right."""
+        texts = [self.columns, *(tuple(map(shown, row)) for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        return [
+            "  ".join(
+                text.rjust(width) if numeric else text.ljust(width)
+                for text, width, numeric in zip(row, widths, self._numeric(), strict=True)
+            ).rstrip()
+            for row in texts
+        ]
+
+    def html(self) -> str:
+        """Return a ``<table>`` element; a number's cell carries its exact value for sorting."""
+        head = "".join(
+            f'<th scope="col"{_CLASS if numeric else ""}>{html.escape(name)}</th>'
+            for name, numeric in zip(self.columns, self._numeric(), strict=True)
+        )
+        body = "\n".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in self.rows)
+        return (
+            f"<table>\n<caption>{html.escape(self.caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
+            f"<tbody>\n{body}\n</tbody>\n</table>"
+        )
+
+    _repr_html_ = html
+
+    def _numeric(self) -> tuple[bool, ...]:
+        """Say of each column whether it holds numbers."""
+        columns = zip_longest(*self.rows)
+        found = tuple(any(_is_number(cell) for cell in column) for column in columns)
+        return found or (False,) * len(self.columns)
+
+
+_CLASS = ' class="number"'
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def shown(cell: Cell) -> str:
+    """Return a cell as text."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return f"{cell:.4g}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def _td(cell: Cell) -> str:
+    text = html.escape(shown(cell))
+    return f'<td class="number" data-value="{cell!r}">{text}</td>' if _is_number(cell) else f"<td>{text}</td>"
