@@ -115,3 +115,16 @@ def bench_normal_two_threads(benchmark, record):
         lambda: fastinit.normal(None, 17, out=out, threads=2),
         {"normal float64, two threads vs one": (lambda: fastinit.normal(None, 17, out=out, threads=1), 1.8)},
     )
+
+
+@pytest.mark.parametrize("shape", [(256, 256), (1024, 1024), (2048, 512), (512, 2048)], ids=str)
+def bench_orthogonal(benchmark, record, shape):
+    """The whole initializer, its normals included, against the QR decomposition alone."""
+    matrix = np.random.Generator(np.random.SFC64(17)).standard_normal(shape)
+    _ratios(
+        benchmark,
+        record,
+        lambda: fastinit.orthogonal(shape, 17),
+        {f"orthogonal {shape} vs numpy.linalg.qr": (lambda: np.linalg.qr(matrix), 0.83)},
+        rounds=15,
+    )

@@ -16,7 +16,7 @@ import numpy as np
 from . import _core
 from .arguments import as_spread, as_u64
 from .errors import DistributionError
-from .scale import SPATIAL, Axes, parse_layout
+from .scale import SPATIAL, Axes, axes_of, parse_layout
 
 Array = np.ndarray[Any, Any]
 Normals = Callable[..., Array]
@@ -46,6 +46,10 @@ class Construction:
         """Return the whole tensor, in float64 and not empty, from the stream at `state`."""
         raise NotImplementedError
 
+    def slack(self, shape: tuple[int, ...], normals: Normals) -> Array | float:  # noqa: ARG002
+        """Return how far weights of another machine may lie from those of `build`: 0 where bits are promised."""
+        return 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class _OnAxes(Construction):
@@ -67,7 +71,7 @@ class _OnAxes(Construction):
 
     def axes(self, shape: tuple[int, ...]) -> Axes:
         """Return the meaning of the axes of a tensor of `shape`."""
-        return Axes(shape, self.layout, self.groups)
+        return axes_of(shape, self.layout, self.groups)
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Refuse a shape that the layout or the groups do not fit."""
@@ -101,6 +105,10 @@ class Orthogonal(_OnAxes):
         """Return the whole tensor."""
         return _orthonormal(normals(), self.axes(shape), self.gain)
 
+    def slack(self, shape: tuple[int, ...], normals: Normals) -> Array | float:
+        """Return how far weights made with another LAPACK may lie from those of `build`."""
+        return _slack(normals(), self.axes(shape), self.gain)
+
 
 @dataclass(frozen=True, slots=True)
 class DeltaOrthogonal(_OnAxes):
@@ -123,24 +131,57 @@ class DeltaOrthogonal(_OnAxes):
     def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:  # noqa: ARG002
         """Return the whole tensor."""
         whole = np.zeros(shape)
+        middle, axes = self._middle(shape)
+        whole[middle] = _orthonormal(normals(index=middle), axes, self.gain)
+        return whole
+
+    def slack(self, shape: tuple[int, ...], normals: Normals) -> Array | float:
+        """Return how far weights made with another LAPACK may lie from those of `build`: 0 beside the tap."""
+        whole = np.zeros(shape)
+        middle, axes = self._middle(shape)
+        whole[middle] = _slack(normals(index=middle), axes, self.gain)
+        return whole
+
+    def _middle(self, shape: tuple[int, ...]) -> tuple[tuple[int | slice, ...], Axes]:
+        """Return the index of the tap in the middle of the receptive field, and the axes of what lies there."""
         letters = self.axes(shape).letters
         middle = tuple(
             (length - 1) // 2 if letter in SPATIAL else slice(None)
             for letter, length in zip(letters, shape, strict=True)
         )
-        matrix = normals(index=middle)
-        layout = "".join(letter for letter in letters if letter not in SPATIAL)
-        whole[middle] = _orthonormal(matrix, Axes(matrix.shape, layout, self.groups), self.gain)
-        return whole
+        kept = [place for place, letter in enumerate(letters) if letter not in SPATIAL]
+        layout = "".join(letters[place] for place in kept)
+        return middle, axes_of(tuple(shape[place] for place in kept), layout, self.groups)
 
 
 def _orthonormal(normals: Array, axes: Axes, gain: float) -> Array:
     """Return `gain` times Q of a QR decomposition of every matrix of `normals`, with R's diagonal positive.
 
-    A matrix is flattened as it is stored: the outputs are its rows where they come first (torch), else its
-    columns (JAX). Of a wide one the transpose is decomposed. Without the sign, LAPACK's Q would not be
-    uniformly (Haar) distributed: Mezzadri (2007), "How to generate random matrices from the classical compact
-    groups", section 5.
+    Without the sign, LAPACK's Q would not be uniformly (Haar) distributed: Mezzadri (2007), "How to generate
+    random matrices from the classical compact groups", section 5.
+    """
+    matrices, transposed = _tall(normals, axes)
+    q, r = np.linalg.qr(matrices)
+    signed = np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -gain, gain)
+    if transposed:
+        q = np.multiply(q.swapaxes(1, 2), signed[:, :, np.newaxis], order="C")
+    else:
+        q *= signed[:, np.newaxis, :]
+    return axes.whole(q.reshape(axes.blocks(normals, "ego").shape), "ego")
+
+
+def _slack(normals: Array, axes: Axes, gain: float) -> float:
+    """Return the contract's bound: a small diagonal entry of R amplifies the rounding of LAPACK's reflections."""
+    r = np.linalg.qr(_tall(normals, axes)[0], mode="r")
+    smallest = float(np.abs(np.diagonal(r, axis1=1, axis2=2)).min())
+    return gain * 1e-12 / min(1.0, smallest) if smallest else math.inf
+
+
+def _tall(normals: Array, axes: Axes) -> tuple[Array, bool]:
+    """Return the matrices to decompose, none wider than tall, and whether that took transposing them.
+
+    A matrix is flattened as it is stored: the outputs are its rows where they come first (torch), else its columns
+    (JAX).
     """
     blocks = axes.blocks(normals, "ego")
     stack, groups, outputs = blocks.shape[:3]
@@ -148,9 +189,7 @@ def _orthonormal(normals: Array, axes: Axes, gain: float) -> Array:
     rows, columns = matrices.shape[1:]
     outputs_first = axes.letters.lower().index("o") < axes.letters.lower().index("i")
     transposed = rows < columns or (rows == columns and not outputs_first)
-    q, r = np.linalg.qr(matrices.swapaxes(1, 2) if transposed else matrices)
-    q *= np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -gain, gain)[:, np.newaxis, :]
-    return axes.whole((q.swapaxes(1, 2) if transposed else q).reshape(blocks.shape), "ego")
+    return (matrices.swapaxes(1, 2) if transposed else matrices), transposed
 
 
 @dataclass(frozen=True, slots=True)

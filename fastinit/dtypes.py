@@ -48,8 +48,8 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype; the narrow ones need the package ml_dtypes."""
-        if self.bits.name == self.name:
-            return self.bits
+        if hasattr(np, self.name):
+            return np.dtype(self.name)
         try:
             import ml_dtypes  # noqa: PLC0415
         except ImportError:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from . import _core
 from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
-from .constructions import Construction
+from .constructions import Construction, Normals
 from .distributions import (
     CenteredUniform,
     Constant,
@@ -303,26 +303,47 @@ def _draw_small(target: Array, dtype: DType, content: Content, state: int, part:
 def _built(content: Construction, shape: tuple[int, ...], state: int, threads: int | None) -> Array:
     """Return a whole construction in float64; what it writes, nobody has seen before."""
     content.check(shape)
-
-    def normals(std: float = 1.0, index: Index | None = None) -> Array:
-        return fill(shape, Normal(0.0, std), state, index=index, threads=threads)
-
     if 0 in shape:
         return np.empty(shape)
     try:
         if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
             raise MemoryError
-        return content.build(shape, state, normals)
+        return content.build(shape, state, _normals(shape, state, threads))
     except MemoryError:
         raise AllocationFailed(size_of(shape)) from None
 
 
+def _normals(shape: tuple[int, ...], state: int, threads: int | None = None) -> Normals:
+    """Return what a construction asks for the normal weights of its stream."""
+
+    def normals(std: float = 1.0, index: Index | None = None) -> Array:
+        return fill(shape, Normal(0.0, std), state, index=index, threads=threads)
+
+    return normals
+
+
+def allowed(shape: tuple[int, ...], content: Construction, state: int, dtype: DType) -> tuple[Array, Array]:
+    """Return the bit patterns of the least and of the greatest tensor that `content` may be, machine by machine.
+
+    They are equal where the bits are promised. `shape` must not be empty.
+    """
+    whole = _built(content, shape, state, None)
+    slack = content.slack(shape, _normals(shape, state))
+    return _rounded(whole - slack, dtype), _rounded(whole + slack, dtype)
+
+
 def _store(target: Array, dtype: DType, values: Array) -> None:
-    """Write float64 `values` rounded once, to nearest even; a conversion by ml_dtypes would round twice."""
+    """Write float64 `values` rounded once."""
+    bits = _rounded(values, dtype)
+    target.view(bits.dtype.newbyteorder("=" if target.dtype.isnative else "S"))[...] = bits
+
+
+def _rounded(values: Array, dtype: DType) -> Array:
+    """Return the bit patterns of float64 `values` rounded to nearest even; ml_dtypes would round twice."""
     assert dtype.code is not None
     bits = np.empty(values.shape, f"u{dtype.itemsize}")
     _core.narrow(np.asarray(values, order="C"), bits, dtype.code, dtype.itemsize)
-    target.view(bits.dtype.newbyteorder("=" if target.dtype.isnative else "S"))[...] = bits
+    return bits
 
 
 def _job(spec: _core.Spec, target: Array, dtype: DType, state: int, part: Part) -> _core.Job:

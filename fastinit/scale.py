@@ -231,24 +231,28 @@ class Axes:
 
         There is always a stack axis ``e`` and a group axis ``g``; ``i`` and ``o`` count within a group.
         """
-        lengths, order = self._split(first)
+        lengths, order = _split(self.letters, self.shape, self.groups, first)
         return array.reshape(lengths).transpose(order)
 
     def whole(self, blocks: np.ndarray[Any, Any], first: str = "egoi") -> np.ndarray[Any, Any]:
         """Return what `blocks` was made from; a view where the memory order allows it."""
-        _, order = self._split(first)
+        _, order = _split(self.letters, self.shape, self.groups, first)
         places = sorted(range(len(order)), key=order.__getitem__)
         return blocks.transpose(places).reshape(self.shape)
 
-    def _split(self, first: str) -> tuple[list[int], list[int]]:
-        letters, lengths = "", []
-        for letter, length in zip(self.letters, self.shape, strict=True):
-            letters += "g" + letter.lower() if letter in "IO" else letter
-            lengths += [self.groups, length // self.groups] if letter in "IO" else [length]
-        if STACKED not in letters:
-            letters, lengths = STACKED + letters, [1, *lengths]
-        rank = {letter: place for place, letter in enumerate(first)}
-        return lengths, sorted(range(len(letters)), key=lambda axis: rank.get(letters[axis], len(first)))
+
+@lru_cache(maxsize=1024)
+def _split(letters: str, shape: tuple[int, ...], groups: int, first: str) -> tuple[tuple[int, ...], ...]:
+    """Return the lengths once stack and group axes are split off, and the order that puts `first` first."""
+    split, lengths = "", []
+    for letter, length in zip(letters, shape, strict=True):
+        split += "g" + letter.lower() if letter in "IO" else letter
+        lengths += [groups, length // groups] if letter in "IO" else [length]
+    if STACKED not in split:
+        split, lengths = STACKED + split, [1, *lengths]
+    rank = {letter: place for place, letter in enumerate(first)}
+    order = sorted(range(len(split)), key=lambda axis: rank.get(split[axis], len(first)))
+    return tuple(lengths), tuple(order)
 
 
 _axes = lru_cache(maxsize=1024)(Axes)  # keyed by integers and text, never by floats

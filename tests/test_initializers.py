@@ -19,6 +19,7 @@ import fastinit
 from fastinit import DistributionError, Plan, PlannedTensor, distributions, initializers
 from fastinit.distributions import CenteredUniform
 from fastinit.dtypes import BY_NAME
+from fastinit.fill import fill
 from fastinit.initializers import (
     Constant,
     DeltaOrthogonal,
@@ -350,13 +351,13 @@ PLANNABLE = [
 ]
 
 
-def planned(entries):
-    """A plan of these (initializer, shape, layout), each tensor with the stream of its name."""
+def planned(entries, dtype="float32"):
+    """A plan of these (initializer, shape, layout), one after the other on one stream."""
     tensors, state = [], 17
     for number, (initializer, shape, layout) in enumerate(entries):
         content = initializer.content(shape, layout)
         name = f"tensor.{number}"
-        tensors.append(PlannedTensor(name, shape, BY_NAME["float32"], initializer.scheme, content, state))
+        tensors.append(PlannedTensor(name, shape, BY_NAME[dtype], initializer.scheme, content, state))
         state = reference.advanced(state, tensors[-1].draws)
     return Plan(17, "own", "sequential", tensors)
 
@@ -417,6 +418,56 @@ def test_a_checkpoint_holds_constructions_and_is_verified(tmp_path):
     data = bytearray(path.read_bytes())
     data[-2] ^= 1
     path.write_bytes(data)
+    assert not fastinit.verify_checkpoint(path)
+
+
+def smallest_diagonal(shape, state):
+    """min abs(R[j, j]) of the stream's normals, as the contract's bound has it."""
+    matrix = fill(shape, distributions.Normal(0.0, 1.0), state)
+    return np.abs(np.diag(np.linalg.qr(matrix, mode="r"))).min()
+
+
+@pytest.mark.parametrize(("factor", "good"), [(0.5, True), (-0.9, True), (1.5, False), (-3.0, False)])
+@pytest.mark.parametrize("column", [0, 3])
+def test_verification_allows_orthogonal_weights_the_last_bits_of_another_lapack(tmp_path, factor, good, column):
+    """The one scheme that is not bit-exact: without the bound no checkpoint could be verified elsewhere."""
+    plan = planned([(Orthogonal(2.0), (6, 4), "io")], "float64")
+    (tensor,) = plan.values()
+    bound = 2.0 * 1e-12 / min(1.0, smallest_diagonal((6, 4), tensor.state))
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(plan, path)
+    stored = np.memmap(path, "<f8", "r+", path.stat().st_size - tensor.nbytes, (6, 4))
+    stored[5, column] += factor * bound
+    stored.flush()
+    found = fastinit.verify_checkpoint(path)
+    assert bool(found) == good
+    assert [mismatch.index for mismatch in found.mismatches] == ([] if good else [20 + column])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
+def test_verification_of_narrow_orthogonal_weights_is_of_bits(tmp_path, dtype):
+    """A step of a narrow dtype is far more than the bound, but for a weight that lies at a midpoint."""
+    plan = planned([(Orthogonal(), (8, 8), "io")], dtype)
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(plan, path)
+    assert fastinit.verify_checkpoint(path)
+    data = bytearray(path.read_bytes())
+    data[-plan["tensor.0"].dtype.itemsize] ^= 1
+    path.write_bytes(data)
+    assert not fastinit.verify_checkpoint(path)
+
+
+@pytest.mark.parametrize("content", [DeltaOrthogonal(), Sparse(0.5)])
+def test_verification_of_exact_zeros_allows_nothing(tmp_path, content):
+    """A delta kernel is zero beside its tap, and a sparse matrix is bit-exact: the bound is not theirs."""
+    shape, layout = ((4, 4, 3), "oiw") if isinstance(content, DeltaOrthogonal) else ((4, 4), "io")
+    plan = planned([(content, shape, layout)], "float64")
+    (tensor,) = plan.values()
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(plan, path)
+    stored = np.memmap(path, "<f8", "r+", path.stat().st_size - tensor.nbytes, (tensor.size,))
+    stored[int(np.flatnonzero(stored == 0)[0])] = 1e-15
+    stored.flush()
     assert not fastinit.verify_checkpoint(path)
 
 

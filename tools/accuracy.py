@@ -1,9 +1,9 @@
 """Check the normal and truncated normal weights at length (`make accuracy`); the tests run a part of each check.
 
-Errors are judged by mpmath at 40 digits and more: 10**6 normal draws, 1000 neighbours each way of every join, 10**5
-truncated draws. Order is checked on 10**8 adjacent pairs, the fused multiply-add on 10**8 triples. The distribution
-is checked on 10**9 draws of one stream: moments to order 4, Kolmogorov and Smirnov's distance, chi-square over 2**16
-cells of equal mass, counts past 4, 5 and 6 standard deviations.
+Errors are judged by mpmath at 40 digits and more: 10**6 normal draws, 1000 neighbours each way of every join,
+10**5 truncated draws. Order is checked on 10**8 adjacent pairs, the fused multiply-add on 10**8 triples. The
+distribution is checked on 10**9 draws of one stream: moments to order 4, Kolmogorov and Smirnov's distance,
+chi-square over 2**16 cells of equal mass, counts past 4, 5 and 6 standard deviations.
 """
 
 from __future__ import annotations
