@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import reference
+import reference_quantile
 from bits import DTYPES, NUMPY, assert_bits, bits_of, patterns
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -311,3 +312,81 @@ def test_infinite_bounds_are_the_normal():
     assert_bits(found, bits_of(fastinit.normal((50, 50), 17, 0.5, 0.25)), "infinite bounds")
     content = TruncatedNormal(0.5, 0.25, -math.inf, 3.0).content((2, 2))
     assert content == distributions.TruncatedNormal(0.5, 0.25, -math.inf, 3.0)
+
+
+# ---- public reports: what users of other libraries ran into ---------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_extreme_draws_are_finite(dtype):
+    """tinygrad PR#1192: a draw of 0 became log(0), an infinite weight. |z| never passes 8.2924 here."""
+    for k in (0, 1, 2**53 - 2, 2**53 - 1):
+        weight = fastinit.normal((1,), reference_quantile.state_for(k), dtype=dtype).astype(np.float64)
+        assert 8.0 <= abs(weight[0]) <= 8.5
+
+
+def test_bfloat16_normals_keep_their_tails():
+    """pytorch#166853: tails that end near 3.5. The counts are binomial; float32 weights agree but for rounding."""
+    n = 4_000_000
+    weights = fastinit.normal((n,), 17, dtype="bfloat16").astype(np.float64)
+    for bound, half_a_step in ((3.5, 2**-7), (4.0, 2**-7), (4.5, 2**-6)):
+        mass = n * math.erfc((bound - half_a_step) / math.sqrt(2))  # from where weights round up to the bound
+        assert abs((np.abs(weights) >= bound).sum() - mass) < 5 * math.sqrt(mass)
+    wide = fastinit.normal((n,), 17, dtype="float32").astype(np.float64)
+    assert (np.abs(weights - wide) <= 2**-8 * np.abs(wide) * (1 + 2**-8)).all()
+
+
+@pytest.mark.parametrize("function", [fastinit.normal, fastinit.truncated_normal])
+@pytest.mark.parametrize("n", [15, 16, 17])
+def test_a_longer_or_narrower_tensor_has_the_same_normals(function, n):
+    """pytorch#79703: from 16 elements on, float32 and float64 were unrelated."""
+    longest = function((40,), 0)
+    assert function((n,), 0).tolist() == longest[:n].tolist()
+    assert function((n,), 0, dtype="float32").tolist() == longest[:n].astype(np.float32).tolist()
+
+
+@pytest.mark.parametrize("function", [fastinit.normal, fastinit.truncated_normal])
+def test_a_transposed_target_has_the_same_normals(function):
+    """pytorch#80041: memory order decided which weight got which draw."""
+    plain, transposed = np.empty((64, 64)), np.empty((64, 64)).T
+    function(None, 42, out=plain)
+    function(None, 42, out=transposed)
+    assert np.array_equal(plain, transposed)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "std", "largest"),
+    [
+        ("bfloat16", (10, 500), 0.02, 0.12),  # torchtitan#2269: -2.0 appeared, the mean was -0.0084
+        ("float32", (4000, 500), 0.001, 0.01),  # pytorch#155588: 2.0, two thousand standard deviations out
+        ("float32", (4000, 500), 0.02, 0.04),  # fms#289: bounds of -2 and 2 truncated nothing
+    ],
+)
+def test_truncation_is_in_standard_deviations(dtype, shape, std, largest):
+    weights = fastinit.truncated_normal(shape, 17, 0.0, std, dtype=dtype).astype(np.float64)
+    assert np.abs(weights).max() <= min(largest, 2 * std * (1 + 2**-8))
+    assert abs(weights.mean()) < 5 * std / math.sqrt(weights.size)
+    assert abs(weights.std() / std - 0.8796) < 5 / math.sqrt(weights.size)
+
+
+@pytest.mark.parametrize(
+    ("shape", "mean", "std", "lower", "upper"),
+    [
+        ((10000, 32), 0.0, 1.0, -100.0, 100.0),  # jax#4559: -inf
+        ((10000,), 0.5382424, 0.05, (0.80921564 - 0.5382424) / 0.05, (0.86921564 - 0.5382424) / 0.05),
+    ],
+    ids=["jax#4559", "tensorflow/probability#1844"],  # the second: NaN
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_wide_and_far_bounds_give_finite_weights_inside(shape, mean, std, lower, upper, dtype):
+    weights = fastinit.truncated_normal(shape, 2, mean, std, lower, upper, dtype=dtype)
+    assert np.isfinite(weights).all()
+    assert mean + std * lower <= weights.min() < weights.max() <= mean + std * upper
+
+
+def test_normals_past_two_to_the_31_are_drawn():
+    """pytorch#17898: a tensor of 65536 x 32768 whose far end stayed 0."""
+    corner = fastinit.normal((65536, 32768), 17, index=(slice(65534, None), slice(32765, None)))
+    draws = [[row * 32768 + column for column in range(32765, 32768)] for row in (65534, 65535)]
+    expected = [[reference_quantile.quantile(reference.draw(17, i) >> 11) for i in row] for row in draws]
+    assert corner.tolist() == expected
