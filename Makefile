@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 LAYOUT ?= all-minilm-l6-v2
 SEED ?= 17
 
+C_FILES := $(filter-out csrc/quantile_table.h, $(wildcard csrc/*.[ch] tests/native/*.c))
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*.[ch] fastinit/*.pyx)
 
 .PHONY: run test accuracy lint bench wheel clean
@@ -22,6 +23,7 @@ accuracy: $(VENV)/.built-test
 lint: $(VENV)/.built-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	$(BIN)/mypy --strict fastinit
 	$(BIN)/python -m mypy.stubtest fastinit._core --mypy-config-file pyproject.toml
 

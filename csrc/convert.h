@@ -31,9 +31,7 @@ static inline uint64_t top53(uint64_t draw) { return draw >> 11; }
 
 static inline double unit_closed_open(uint64_t draw) { return (double)top53(draw) * 0x1p-53; }
 
-static inline double centered_step(uint64_t draw) {
-    return (double)((int64_t)top53(draw) - (INT64_C(1) << 52));
-}
+static inline double centered_step(uint64_t draw) { return (double)((int64_t)top53(draw) - (INT64_C(1) << 52)); }
 
 static inline double centered_odd(uint64_t draw) { return 2 * centered_step(draw) + 1; }
 
@@ -50,12 +48,14 @@ typedef struct {
 } fi_format;
 
 static const fi_format formats[FI_DTYPES] = {
+    /* clang-format off */
     [FI_FLOAT64] = {52, 1023, 64, DBL_MAX},
     [FI_FLOAT32] = {23, 127, 32, FLT_MAX},
     [FI_FLOAT16] = {10, 15, 16, 65504},
     [FI_BFLOAT16] = {7, 127, 16, 0x1.FEp127},
     [FI_FLOAT8_E4M3FN] = {3, 7, 8, 448},
     [FI_FLOAT8_E5M2] = {2, 15, 8, 57344},
+    /* clang-format on */
 };
 
 static inline uint64_t shift_to_nearest_even(uint64_t x, int shift) {

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels.h"
 #include "fpenv.h"
+#include "kernels.h"
 #include "splitmix64.h"
 
 static bool always(void) { return true; }
@@ -74,7 +74,9 @@ const char *fi_build_flags(void) {
 bool fi_level_self_test(void) {
     enum { COUNT = 75, ODD = 1, ROOM = 8 * (COUNT + 2 * ODD) };
     static const double parameters[FI_BASES][FI_PARAMETERS] = {
-        [FI_CONSTANT] = {0.1}, [FI_UNIFORM] = {-0.3, 0.7}, [FI_CENTERED_UNIFORM] = {1.3},
+        [FI_CONSTANT] = {0.1},
+        [FI_UNIFORM] = {-0.3, 0.7},
+        [FI_CENTERED_UNIFORM] = {1.3},
         [FI_NORMAL] = {0.3, 0.7},
         [FI_TRUNCATED] = {0.3, 0.7, -1, INFINITY, 0x1.44ed0bb7cb20bp-2, 0, 0x1.aec4bd120d37dp-54,
                           0x1.9f734e17374ccp+51}};

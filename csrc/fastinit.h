@@ -50,17 +50,17 @@ typedef enum {
 typedef struct {
     fi_base base;
     fi_dtype dtype;
-    double scale;    /* uniform: high - low; normal: std;
-                      * centered: a * 2^-52, or a where that would be subnormal */
-    double shift;    /* uniform: low; constant: the value; normal: the mean */
-    double presteps; /* centered: what the integer step is multiplied by first, exactly: 1 or 2^-52 */
-    double lo, hi;   /* clamp, values of the dtype; -inf and inf where every draw complies unclamped */
-    bool clamped;    /* whether lo or hi is finite */
-    double lower, upper;                           /* truncated: z's bounds */
-    double low_tail, high_tail, width, split;      /* truncated, near zero: see truncated_near */
-    double inner, outer_share, span, inner_mills;  /* truncated, far from it: see fi_truncated_far */
-    bool far;        /* which of the two */
-    bool plain;      /* only the portable level serves: see prepare in fill.c */
+    double scale;        /* uniform: high - low; normal: std;
+                          * centered: a * 2^-52, or a where that would be subnormal */
+    double shift;        /* uniform: low; constant: the value; normal: the mean */
+    double presteps;     /* centered: what the integer step is multiplied by first, exactly: 1 or 2^-52 */
+    double lo, hi;       /* clamp, values of the dtype; -inf and inf where every draw complies unclamped */
+    bool clamped;        /* whether lo or hi is finite */
+    double lower, upper; /* truncated: z's bounds */
+    double low_tail, high_tail, width, split;     /* truncated, near zero: see truncated_near */
+    double inner, outer_share, span, inner_mills; /* truncated, far from it: see fi_truncated_far */
+    bool far;                                     /* which of the two */
+    bool plain;                                   /* only the portable level serves: see prepare in fill.c */
 } fi_spec;
 
 fi_status fi_spec_init(fi_spec *spec, fi_base base, fi_dtype dtype, const double *parameters);

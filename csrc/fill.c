@@ -44,8 +44,8 @@ static fi_status bound(fi_spec *spec, double low, double high, double first, dou
     return FI_OK;
 }
 
-/* At most the smallest nonzero |shift + scale * x|, where a nonzero |x| is `least` or more: a sum is no smaller than
- * the last bit of its smaller term. */
+/* At most the smallest nonzero |shift + scale * x|, where a nonzero |x| is `least` or more: a sum is no smaller
+ * than the last bit of its smaller term. */
 static double least_sum(double shift, double scale, double least) {
     double product = scale * least, last_bit = fabs(shift) * 0x1p-53;
     if (shift == 0) return product;
@@ -87,7 +87,8 @@ static fi_status prepare_truncated(fi_spec *spec, const double *p) {
         spec->low_tail = p[4], spec->high_tail = p[5], spec->width = p[6], spec->split = p[7];
     }
     double least = least_nonzero(p[2], p[3]);
-    least = spec->dtype == FI_BFLOAT16 ? least_sum(spec->shift, spec->scale, least < 0x1p-53 ? least : 0x1p-53) : 1;
+    least =
+        spec->dtype == FI_BFLOAT16 ? least_sum(spec->shift, spec->scale, least < 0x1p-53 ? least : 0x1p-53) : 1;
     spec->plain = least < FLT_MIN;
     double low = spec->shift + spec->scale * p[2], high = spec->shift + spec->scale * p[3];
     double first = spec->shift + spec->scale * truncated_quantile(0, spec);
@@ -221,12 +222,12 @@ typedef struct {
 
 /* Move weights from a buffer to where they belong, through one constant-size copy a dtype. */
 static void scatter(char *out, const char *weights, int64_t count, int64_t stride, const filler *f) {
-#define SCATTER(type, swap)                                                                              \
-    for (int64_t j = 0; j < count; j++, out += stride, weights += sizeof(type)) {                        \
-        type w;                                                                                          \
-        memcpy(&w, weights, sizeof w);                                                                   \
-        if (f->swapped) w = swap(w);                                                                     \
-        memcpy(out, &w, sizeof w);                                                                       \
+#define SCATTER(type, swap)                                                       \
+    for (int64_t j = 0; j < count; j++, out += stride, weights += sizeof(type)) { \
+        type w;                                                                   \
+        memcpy(&w, weights, sizeof w);                                            \
+        if (f->swapped) w = swap(w);                                              \
+        memcpy(out, &w, sizeof w);                                                \
     }
     switch (f->itemsize) {
     case 8: SCATTER(uint64_t, __builtin_bswap64) break;

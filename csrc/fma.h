@@ -1,11 +1,11 @@
 /* fi_fma(a, b, c): a * b + c rounded once, without the C library: some C runtimes round twice where the CPU has
  * no such instruction, and the others are slow.
  *
- * A level that requires the instruction defines FI_HARDWARE_FMA and includes this where its target is in force (before
- * that point the compiler would call the library). Elsewhere the sum is made exact and rounded
- * to odd, which a last rounding to nearest cannot spoil (Boldo and Melquiond, "Emulation of a FMA and correctly
- * rounded sums", IEEE Trans. Computers 57, 2008). That takes |a|, |b| < 2^990, a * b zero or of magnitude 2^-900
- * to 2^990, and |c| zero or of the same range: everything quantile.h does lies between 2^-220 and 2^60.
+ * A level that requires the instruction defines FI_HARDWARE_FMA and includes this where its target is in force
+ * (before that point the compiler would call the library). Elsewhere the sum is made exact and rounded to odd,
+ * which a last rounding to nearest cannot spoil (Boldo and Melquiond, "Emulation of a FMA and correctly rounded
+ * sums", IEEE Trans. Computers 57, 2008). That takes |a|, |b| < 2^990, a * b zero or of magnitude 2^-900 to 2^990,
+ * and |c| zero or of the same range: everything quantile.h does lies between 2^-220 and 2^60.
  */
 #ifndef FI_FMA_H
 #define FI_FMA_H

@@ -6,8 +6,7 @@
 #include "fastinit.h"
 
 /* `stream`: write around the caches where the level can (see fi_region_prepare). */
-typedef void (*fi_kernel)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec,
-                          bool stream);
+typedef void (*fi_kernel)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, bool stream);
 
 typedef struct {
     const char *name;
@@ -21,8 +20,7 @@ typedef struct {
 /* Functions between the two may use the named instruction sets, whatever the file is compiled for. */
 #define FI_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
-#define FI_TARGET_BEGIN(sets) \
-    FI_PRAGMA(clang attribute push(__attribute__((target(sets))), apply_to = function))
+#define FI_TARGET_BEGIN(sets) FI_PRAGMA(clang attribute push(__attribute__((target(sets))), apply_to = function))
 #define FI_TARGET_END _Pragma("clang attribute pop")
 #else
 #define FI_TARGET_BEGIN(sets) _Pragma("GCC push_options") FI_PRAGMA(GCC target(sets))

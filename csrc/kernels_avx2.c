@@ -93,8 +93,7 @@ static inline void coefficient_lanes(const double *const rows[LANES], int power,
 }
 
 /* One lane in 500 lies in the tail: by scalars, out of the way. z has its sign already. */
-static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y,
-                                                          int count) {
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y, int count) {
     for (int j = 0; j < count; j++)
         if (y[j] < FI_QUANTILE_CUT) z[j] = z[j] < 0 ? -quantile_tail(t[j]) : quantile_tail(t[j]);
 }
@@ -156,7 +155,9 @@ static inline __attribute__((always_inline)) void normal_vectors(const draws_t *
         EACH_VECTOR z[i] = _mm256_mul_pd(o[i], z[i]);
         if (tails) {
             weights_t t[FLIGHT];
-            EACH_VECTOR t[i] = _mm256_sub_pd(_mm256_set1_pd(1), _mm256_mul_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.0), o[i]), _mm256_set1_pd(0x1p-53)));
+            EACH_VECTOR t[i] =
+                _mm256_sub_pd(_mm256_set1_pd(1), _mm256_mul_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.0), o[i]),
+                                                               _mm256_set1_pd(0x1p-53)));
             tail_flight(t, y, z);
         }
         EACH_VECTOR {
@@ -176,7 +177,8 @@ static inline __attribute__((always_inline)) void near_vectors(const draws_t *dr
             weights_t below = _mm256_cmp_pd(k, _mm256_set1_pd(spec->split), _CMP_LT_OQ);
             weights_t steps = _mm256_sub_pd(_mm256_set1_pd(0x1p53 - 1), k);
             steps = _mm256_blendv_pd(steps, k, below);
-            weights_t tail = _mm256_blendv_pd(_mm256_set1_pd(spec->high_tail), _mm256_set1_pd(spec->low_tail), below);
+            weights_t tail =
+                _mm256_blendv_pd(_mm256_set1_pd(spec->high_tail), _mm256_set1_pd(spec->low_tail), below);
             sign[i] = _mm256_and_pd(below, _mm256_set1_pd(-0.0));
             steps = _mm256_add_pd(_mm256_add_pd(steps, steps), _mm256_set1_pd(1));
             t[i] = _mm256_add_pd(tail, _mm256_mul_pd(_mm256_set1_pd(spec->width), steps));
@@ -184,7 +186,8 @@ static inline __attribute__((always_inline)) void near_vectors(const draws_t *dr
             y[i] = _mm256_sub_pd(_mm256_fnmadd_pd(t[i], t[i], _mm256_add_pd(t[i], t[i])), _mm256_set1_pd(0x1p-53));
         }
         bool tails = centre_flight(y, z);
-        EACH_VECTOR z[i] = _mm256_mul_pd(_mm256_mul_pd(_mm256_sub_pd(_mm256_set1_pd(1), t[i]), _mm256_set1_pd(0x1p53)), z[i]);
+        EACH_VECTOR z[i] =
+            _mm256_mul_pd(_mm256_mul_pd(_mm256_sub_pd(_mm256_set1_pd(1), t[i]), _mm256_set1_pd(0x1p53)), z[i]);
         if (tails) tail_flight(t, y, z);
         EACH_VECTOR {
             z[i] = _mm256_xor_pd(z[i], sign[i]);
@@ -257,8 +260,7 @@ static inline line_t pack_float16(const weights_t w[4]) {
 static inline __m256i upper_half(__m256 odd) {
     __m256i bits = _mm256_castps_si256(odd);
     __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    return _mm256_srli_epi32(
-        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), last), 16);
+    return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), last), 16);
 }
 
 /* Two vectors of 32-bit lanes to one of 16-bit lanes, in order. */

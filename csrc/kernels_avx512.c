@@ -68,8 +68,7 @@ static inline weights_t coefficient_lanes(int power, draws_t segment) {
 }
 
 /* One lane in 500 lies in the tail: by scalars, out of the way. z has its sign already. */
-static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y,
-                                                          int count) {
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y, int count) {
     for (int j = 0; j < count; j++)
         if (y[j] < FI_QUANTILE_CUT) z[j] = z[j] < 0 ? -quantile_tail(t[j]) : quantile_tail(t[j]);
 }
@@ -86,8 +85,9 @@ static inline __attribute__((always_inline)) bool centre_flight(const weights_t 
         z[i] = coefficient_lanes(FI_DEGREE, segment[i]);
         lowest = i ? _mm512_min_pd(lowest, y[i]) : y[i];
     }
-    _Pragma("GCC unroll 16") for (int power = FI_DEGREE - 1; power >= 0; power--)
+    _Pragma("GCC unroll 16") for (int power = FI_DEGREE - 1; power >= 0; power--) {
         EACH_VECTOR z[i] = _mm512_fmadd_pd(z[i], x[i], coefficient_lanes(power, segment[i]));
+    }
     return _mm512_cmp_pd_mask(lowest, _mm512_set1_pd(FI_QUANTILE_CUT), _CMP_LT_OQ) != 0;
 }
 
@@ -122,7 +122,8 @@ static inline __attribute__((always_inline)) void normal_vectors(const draws_t *
         EACH_VECTOR z[i] = _mm512_mul_pd(o[i], z[i]);
         if (tails) {
             weights_t t[FLIGHT];
-            EACH_VECTOR t[i] = _mm512_sub_pd(_mm512_set1_pd(1), _mm512_mul_pd(_mm512_abs_pd(o[i]), _mm512_set1_pd(0x1p-53)));
+            EACH_VECTOR t[i] =
+                _mm512_sub_pd(_mm512_set1_pd(1), _mm512_mul_pd(_mm512_abs_pd(o[i]), _mm512_set1_pd(0x1p-53)));
             tail_flight(t, y, z);
         }
         EACH_VECTOR {
@@ -142,7 +143,8 @@ static inline __attribute__((always_inline)) void near_vectors(const draws_t *dr
             __mmask8 below = _mm512_cmp_pd_mask(k, _mm512_set1_pd(spec->split), _CMP_LT_OQ);
             weights_t steps = _mm512_sub_pd(_mm512_set1_pd(0x1p53 - 1), k);
             steps = _mm512_mask_mov_pd(steps, below, k);
-            weights_t tail = _mm512_mask_mov_pd(_mm512_set1_pd(spec->high_tail), below, _mm512_set1_pd(spec->low_tail));
+            weights_t tail =
+                _mm512_mask_mov_pd(_mm512_set1_pd(spec->high_tail), below, _mm512_set1_pd(spec->low_tail));
             sign[i] = _mm512_maskz_mov_epi64(below, all_lanes(UINT64_C(1) << 63));
             steps = _mm512_add_pd(_mm512_add_pd(steps, steps), _mm512_set1_pd(1));
             t[i] = _mm512_add_pd(tail, _mm512_mul_pd(_mm512_set1_pd(spec->width), steps));
@@ -150,7 +152,8 @@ static inline __attribute__((always_inline)) void near_vectors(const draws_t *dr
             y[i] = _mm512_sub_pd(_mm512_fnmadd_pd(t[i], t[i], _mm512_add_pd(t[i], t[i])), _mm512_set1_pd(0x1p-53));
         }
         bool tails = centre_flight(y, z);
-        EACH_VECTOR z[i] = _mm512_mul_pd(_mm512_mul_pd(_mm512_sub_pd(_mm512_set1_pd(1), t[i]), _mm512_set1_pd(0x1p53)), z[i]);
+        EACH_VECTOR z[i] =
+            _mm512_mul_pd(_mm512_mul_pd(_mm512_sub_pd(_mm512_set1_pd(1), t[i]), _mm512_set1_pd(0x1p53)), z[i]);
         if (tails) tail_flight(t, y, z);
         EACH_VECTOR {
             z[i] = _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(z[i]), sign[i]));
@@ -212,9 +215,7 @@ static inline __m512 float32_pair(weights_t a, weights_t b) {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(a)), _mm512_cvtpd_ps(b), 1);
 }
 
-static inline line_t pack_float32(const weights_t w[2]) {
-    return _mm512_castps_si512(float32_pair(w[0], w[1]));
-}
+static inline line_t pack_float32(const weights_t w[2]) { return _mm512_castps_si512(float32_pair(w[0], w[1])); }
 
 static inline line_t pack_float16(const weights_t w[4]) {
     __m256i a = _mm512_cvtps_ph(odd_float32_pair(w[0], w[1]), _MM_FROUND_TO_NEAREST_INT);

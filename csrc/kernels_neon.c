@@ -57,8 +57,7 @@ static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec
 }
 
 /* One lane in 500 lies in the tail: by scalars, out of the way. z has its sign already. */
-static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y,
-                                                          int count) {
+static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y, int count) {
     for (int j = 0; j < count; j++)
         if (y[j] < FI_QUANTILE_CUT) z[j] = z[j] < 0 ? -quantile_tail(t[j]) : quantile_tail(t[j]);
 }

@@ -4,6 +4,8 @@
 #include "splitmix64.h"
 #include "truncated.h"
 
+#define LEVEL portable
+
 static inline double constant(uint64_t draw, const fi_spec *spec) {
     (void)draw;
     return spec->shift;
@@ -32,54 +34,19 @@ static inline double to_float64(double w) { return w; }
 static inline float to_float32(double w) { return (float)w; }
 static inline uint16_t to_float16(double w) { return (uint16_t)to_format(w, &formats[FI_FLOAT16]); }
 static inline uint16_t to_bfloat16(double w) { return (uint16_t)to_format(w, &formats[FI_BFLOAT16]); }
-static inline uint8_t to_float8_e4m3fn(double w) {
-    return (uint8_t)to_format(w, &formats[FI_FLOAT8_E4M3FN]);
-}
+static inline uint8_t to_float8_e4m3fn(double w) { return (uint8_t)to_format(w, &formats[FI_FLOAT8_E4M3FN]); }
 static inline uint8_t to_float8_e5m2(double w) { return (uint8_t)to_format(w, &formats[FI_FLOAT8_E5M2]); }
 
 /* Clamping before the rounding gives the same weight as after it: lo and hi are values of the dtype
  * and rounding is monotone (a zero lo carries the sign that rounding would leave). */
 #define DEFINE_FILL(base, dtype, type)                                                                   \
-    static void fill_##base##_##dtype##_portable(void *out, size_t count, uint64_t x, uint64_t step,     \
-                                                 const fi_spec *spec, bool stream) {                     \
+    static void CONCAT(fill_##base##_##dtype, LEVEL)(void *out, size_t count, uint64_t x, uint64_t step, \
+                                                     const fi_spec *spec, bool stream) {                 \
         (void)stream;                                                                                    \
         type *weights = out;                                                                             \
-        for (size_t j = 0; j < count; j++, x += step)                                                    \
-            weights[j] = to_##dtype(base(mix64(x), spec));                                               \
+        for (size_t j = 0; j < count; j++, x += step) weights[j] = to_##dtype(base(mix64(x), spec));     \
     }
 
-#define DEFINE_FILLS(base)                                                                               \
-    DEFINE_FILL(base, float64, double)                                                                   \
-    DEFINE_FILL(base, float32, float)                                                                    \
-    DEFINE_FILL(base, float16, uint16_t)                                                                 \
-    DEFINE_FILL(base, bfloat16, uint16_t)                                                                \
-    DEFINE_FILL(base, float8_e4m3fn, uint8_t)                                                            \
-    DEFINE_FILL(base, float8_e5m2, uint8_t)
+#include "table.h"
 
-#define FILLS(base)                                                                                      \
-    {                                                                                                    \
-        [FI_FLOAT64] = fill_##base##_float64_portable,                                                   \
-        [FI_FLOAT32] = fill_##base##_float32_portable,                                                   \
-        [FI_FLOAT16] = fill_##base##_float16_portable,                                                   \
-        [FI_BFLOAT16] = fill_##base##_bfloat16_portable,                                                 \
-        [FI_FLOAT8_E4M3FN] = fill_##base##_float8_e4m3fn_portable,                                       \
-        [FI_FLOAT8_E5M2] = fill_##base##_float8_e5m2_portable,                                           \
-    }
-
-DEFINE_FILLS(constant)
-DEFINE_FILLS(uniform)
-DEFINE_FILLS(centered_uniform)
-DEFINE_FILLS(normal)
-DEFINE_FILLS(truncated)
-
-const fi_level fi_level_portable = {
-    .name = "portable",
-    .fill =
-        {
-            [FI_CONSTANT] = FILLS(constant),
-            [FI_UNIFORM] = FILLS(uniform),
-            [FI_CENTERED_UNIFORM] = FILLS(centered_uniform),
-            [FI_NORMAL] = FILLS(normal),
-            [FI_TRUNCATED] = FILLS(truncated),
-        },
-};
+const fi_level fi_level_portable = {.name = "portable", .fill = LEVEL_TABLE};

@@ -5,8 +5,8 @@
  *   every_lane(x, step)          x, x + step, x + 2 * step, ...
  *   add_draws(a, b), all_lanes(x), mix64_lanes(x)
  *   constant_lanes, uniform_lanes, centered_uniform_lanes   (draws, spec) -> weights
- *   FLIGHT, normal_vectors, truncated_vectors   (draws[], weights[], count, spec), count a multiple of FLIGHT: how many vectors a
- *                                long chain of operations needs in flight to keep the units busy
+ *   FLIGHT                       how many vectors a long chain of operations needs in flight to keep the units busy
+ *   normal_vectors, truncated_vectors   (draws[], weights[], count, spec), count a multiple of FLIGHT
  *   clamp_lanes(weights, spec)
  *   pack_<dtype>(weights[])      LINE_BYTES / itemsize weights in order -> one line
  *   store_line, stream_line      to any address; to an aligned one, around the caches
@@ -18,18 +18,20 @@
 #error "lines.h is included by a level's file, which defines LEVEL first"
 #endif
 
-#define CONCAT_(a, b) a##_##b
-#define CONCAT(a, b) CONCAT_(a, b)
-
 /* Short bases take a vector at a time. */
-#define DEFINE_VECTORS(base)                                                                             \
-    static inline __attribute__((always_inline)) void base##_vectors(                                    \
-        const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) {                      \
-        _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) weights[i] = base##_lanes(draws[i], spec); \
+#define DEFINE_VECTORS(base)                                                                                   \
+    static inline __attribute__((always_inline)) void base##_vectors(const draws_t *draws, weights_t *weights, \
+                                                                     int count, const fi_spec *spec) {         \
+        _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) weights[i] = base##_lanes(draws[i], spec);     \
     }
 
-enum { FLIGHT_constant = 1, FLIGHT_uniform = 1, FLIGHT_centered_uniform = 1, FLIGHT_normal = FLIGHT,
-       FLIGHT_truncated = FLIGHT };
+enum {
+    FLIGHT_constant = 1,
+    FLIGHT_uniform = 1,
+    FLIGHT_centered_uniform = 1,
+    FLIGHT_normal = FLIGHT,
+    FLIGHT_truncated = FLIGHT
+};
 DEFINE_VECTORS(constant)
 DEFINE_VECTORS(uniform)
 DEFINE_VECTORS(centered_uniform)
@@ -37,102 +39,72 @@ DEFINE_VECTORS(centered_uniform)
 /* How many lines hold FLIGHT vectors; at least one. */
 #define LINES(base, type) ((FLIGHT_##base * LANES * sizeof(type) + LINE_BYTES - 1) / LINE_BYTES)
 
-#define DEFINE_FILL(base, dtype, type)                                                                   \
-    enum { LINES_##base##_##dtype = LINES(base, type) };                                                 \
-    typedef struct {                                                                                     \
-        line_t lines[LINES_##base##_##dtype];                                                            \
-    } block_##base##_##dtype;                                                                            \
-                                                                                                         \
-    static inline __attribute__((always_inline)) block_##base##_##dtype next_##base##_##dtype(           \
-        draws_t *at, draws_t stride, const fi_spec *spec, bool clamped) {                                \
-        enum { LINE_VECTORS = LINE_BYTES / sizeof(type) / LANES, VECTORS = LINE_VECTORS * LINES(base, type) };\
-        draws_t draws[VECTORS];                                                                          \
-        weights_t weights[VECTORS];                                                                      \
-        block_##base##_##dtype block;                                                                    \
-        _Pragma("GCC unroll 8") for (int i = 0; i < VECTORS; i++) {                                      \
-            draws[i] = mix64_lanes(*at);                                                                 \
-            *at = add_draws(*at, stride);                                                                \
-        }                                                                                                \
-        base##_vectors(draws, weights, VECTORS, spec);                                                   \
-        _Pragma("GCC unroll 8") for (int i = 0; i < VECTORS; i++)                                        \
-            if (clamped) weights[i] = clamp_lanes(weights[i], spec);                                     \
-        _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++)                         \
-            block.lines[i] = pack_##dtype(weights + i * LINE_VECTORS);                                   \
-        return block;                                                                                    \
-    }                                                                                                    \
-                                                                                                         \
-    static inline __attribute__((always_inline)) void run_##base##_##dtype(                              \
-        type *out, size_t count, uint64_t x, uint64_t step, const fi_spec *given, bool clamped,          \
-        bool stream) {                                                                                   \
-        enum { LINE = LINE_BYTES / sizeof(type), BLOCK = LINE * LINES_##base##_##dtype };                \
-        const fi_spec spec = *given; /* a copy that no store to out can alias */                         \
-        const draws_t stride = all_lanes(step * LANES);                                                  \
-        draws_t at = every_lane(x, step);                                                                \
-        block_##base##_##dtype block;                                                                    \
-        size_t head = stream ? -(uintptr_t)out % LINE_BYTES / sizeof(type) : 0;                          \
-        if (head) {                                                                                      \
-            if (head > count) head = count;                                                              \
-            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                  \
-            memcpy(out, &block, head * sizeof(type));                                                    \
-            out += head;                                                                                 \
-            count -= head;                                                                               \
-            at = every_lane(x + head * step, step);                                                      \
-        }                                                                                                \
-        for (; count >= BLOCK; count -= BLOCK, out += BLOCK) {                                           \
-            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                  \
-            _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) {                   \
-                if (stream)                                                                              \
-                    stream_line(out + i * LINE, block.lines[i]);                                         \
-                else                                                                                     \
-                    store_line(out + i * LINE, block.lines[i]);                                          \
-            }                                                                                            \
-        }                                                                                                \
-        if (count) {                                                                                     \
-            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                  \
-            memcpy(out, &block, count * sizeof(type));                                                   \
-        }                                                                                                \
-    }                                                                                                    \
-    static void CONCAT(fill_##base##_##dtype, LEVEL)(void *out, size_t count, uint64_t x, uint64_t step, \
-                                                     const fi_spec *spec, bool stream) {                 \
-        if (FLIGHT_##base > 1) /* long: one copy of the code, and its two tests are lost in the work */  \
-            run_##base##_##dtype(out, count, x, step, spec, spec->clamped, stream);                      \
-        else if (stream && spec->clamped)                                                                \
-            run_##base##_##dtype(out, count, x, step, spec, true, true);                                 \
-        else if (stream)                                                                                 \
-            run_##base##_##dtype(out, count, x, step, spec, false, true);                                \
-        else if (spec->clamped)                                                                          \
-            run_##base##_##dtype(out, count, x, step, spec, true, false);                                \
-        else                                                                                             \
-            run_##base##_##dtype(out, count, x, step, spec, false, false);                               \
+#define DEFINE_FILL(base, dtype, type)                                                                         \
+    enum { LINES_##base##_##dtype = LINES(base, type) };                                                       \
+    typedef struct {                                                                                           \
+        line_t lines[LINES_##base##_##dtype];                                                                  \
+    } block_##base##_##dtype;                                                                                  \
+                                                                                                               \
+    static inline __attribute__((always_inline)) block_##base##_##dtype next_##base##_##dtype(                 \
+        draws_t *at, draws_t stride, const fi_spec *spec, bool clamped) {                                      \
+        enum { LINE_VECTORS = LINE_BYTES / sizeof(type) / LANES, VECTORS = LINE_VECTORS * LINES(base, type) }; \
+        draws_t draws[VECTORS];                                                                                \
+        weights_t weights[VECTORS];                                                                            \
+        block_##base##_##dtype block;                                                                          \
+        _Pragma("GCC unroll 8") for (int i = 0; i < VECTORS; i++) {                                            \
+            draws[i] = mix64_lanes(*at);                                                                       \
+            *at = add_draws(*at, stride);                                                                      \
+        }                                                                                                      \
+        base##_vectors(draws, weights, VECTORS, spec);                                                         \
+        _Pragma("GCC unroll 8") for (int i = 0; i < VECTORS; i++) if (clamped) weights[i] =                    \
+            clamp_lanes(weights[i], spec);                                                                     \
+        _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) block.lines[i] =              \
+            pack_##dtype(weights + i * LINE_VECTORS);                                                          \
+        return block;                                                                                          \
+    }                                                                                                          \
+                                                                                                               \
+    static inline __attribute__((always_inline)) void run_##base##_##dtype(                                    \
+        type *out, size_t count, uint64_t x, uint64_t step, const fi_spec *given, bool clamped, bool stream) { \
+        enum { LINE = LINE_BYTES / sizeof(type), BLOCK = LINE * LINES_##base##_##dtype };                      \
+        const fi_spec spec = *given; /* a copy that no store to out can alias */                               \
+        const draws_t stride = all_lanes(step * LANES);                                                        \
+        draws_t at = every_lane(x, step);                                                                      \
+        block_##base##_##dtype block;                                                                          \
+        size_t head = stream ? -(uintptr_t)out % LINE_BYTES / sizeof(type) : 0;                                \
+        if (head) {                                                                                            \
+            if (head > count) head = count;                                                                    \
+            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                        \
+            memcpy(out, &block, head * sizeof(type));                                                          \
+            out += head;                                                                                       \
+            count -= head;                                                                                     \
+            at = every_lane(x + head * step, step);                                                            \
+        }                                                                                                      \
+        for (; count >= BLOCK; count -= BLOCK, out += BLOCK) {                                                 \
+            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                        \
+            _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) {                         \
+                if (stream)                                                                                    \
+                    stream_line(out + i * LINE, block.lines[i]);                                               \
+                else                                                                                           \
+                    store_line(out + i * LINE, block.lines[i]);                                                \
+            }                                                                                                  \
+        }                                                                                                      \
+        if (count) {                                                                                           \
+            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                        \
+            memcpy(out, &block, count * sizeof(type));                                                         \
+        }                                                                                                      \
+    }                                                                                                          \
+    static void CONCAT(fill_##base##_##dtype, LEVEL)(void *out, size_t count, uint64_t x, uint64_t step,       \
+                                                     const fi_spec *spec, bool stream) {                       \
+        if (FLIGHT_##base > 1) /* long: one copy of the code, and its two tests are lost in the work */        \
+            run_##base##_##dtype(out, count, x, step, spec, spec->clamped, stream);                            \
+        else if (stream && spec->clamped)                                                                      \
+            run_##base##_##dtype(out, count, x, step, spec, true, true);                                       \
+        else if (stream)                                                                                       \
+            run_##base##_##dtype(out, count, x, step, spec, false, true);                                      \
+        else if (spec->clamped)                                                                                \
+            run_##base##_##dtype(out, count, x, step, spec, true, false);                                      \
+        else                                                                                                   \
+            run_##base##_##dtype(out, count, x, step, spec, false, false);                                     \
     }
 
-#define DEFINE_FILLS(base)                                                                               \
-    DEFINE_FILL(base, float64, double)                                                                   \
-    DEFINE_FILL(base, float32, float)                                                                    \
-    DEFINE_FILL(base, float16, uint16_t)                                                                 \
-    DEFINE_FILL(base, bfloat16, uint16_t)                                                                \
-    DEFINE_FILL(base, float8_e4m3fn, uint8_t)                                                            \
-    DEFINE_FILL(base, float8_e5m2, uint8_t)
-
-#define FILLS(base)                                                                                      \
-    {                                                                                                    \
-        [FI_FLOAT64] = CONCAT(fill_##base##_float64, LEVEL),                                             \
-        [FI_FLOAT32] = CONCAT(fill_##base##_float32, LEVEL),                                             \
-        [FI_FLOAT16] = CONCAT(fill_##base##_float16, LEVEL),                                             \
-        [FI_BFLOAT16] = CONCAT(fill_##base##_bfloat16, LEVEL),                                           \
-        [FI_FLOAT8_E4M3FN] = CONCAT(fill_##base##_float8_e4m3fn, LEVEL),                                 \
-        [FI_FLOAT8_E5M2] = CONCAT(fill_##base##_float8_e5m2, LEVEL),                                     \
-    }
-
-DEFINE_FILLS(constant)
-DEFINE_FILLS(uniform)
-DEFINE_FILLS(centered_uniform)
-DEFINE_FILLS(normal)
-DEFINE_FILLS(truncated)
-
-#define LEVEL_TABLE                                                                                      \
-    {                                                                                                    \
-        [FI_CONSTANT] = FILLS(constant), [FI_UNIFORM] = FILLS(uniform),                                  \
-        [FI_CENTERED_UNIFORM] = FILLS(centered_uniform), [FI_NORMAL] = FILLS(normal),                    \
-        [FI_TRUNCATED] = FILLS(truncated),                                                               \
-    }
+#include "table.h"

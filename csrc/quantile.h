@@ -29,14 +29,14 @@
 #include "fma.h"
 
 #define FI_ALIGNED __attribute__((aligned(64)))
-#define FI_QUANTILE_CUT 0x1p-8          /* y from here up: the centre */
-#define FI_QUANTILE_TOP (1 - 0x1p-53)   /* what q^2 is taken from: y stays below 1 and in its 8 binades */
+#define FI_QUANTILE_CUT 0x1p-8                   /* y from here up: the centre */
+#define FI_QUANTILE_TOP (1 - 0x1p-53)            /* what q^2 is taken from: y stays below 1 and in its 8 binades */
 #define FI_SIGNIFICAND ((UINT64_C(1) << 51) - 1) /* all but the first bit, which numbers the segment */
-#define FI_ONE (UINT64_C(1023) << 52)   /* the bits of 1.0 */
-#define FI_QUANTILE_LARGEST 8.2924      /* |z| is below it */
+#define FI_ONE (UINT64_C(1023) << 52)            /* the bits of 1.0 */
+#define FI_QUANTILE_LARGEST 8.2924               /* |z| is below it */
 enum { FI_DEGREE = 14, FI_CENTRE_ROWS = 16, FI_TAIL_ROWS = 135, FI_TAIL_FIRST = 2 * (1023 - 76) };
 
-extern const double fi_quantile_centre[FI_CENTRE_ROWS][16]; /* rows of coefficients, x^0 first */
+extern const double fi_quantile_centre[FI_CENTRE_ROWS][16];            /* rows of coefficients, x^0 first */
 extern const double fi_quantile_powers[FI_DEGREE + 1][FI_CENTRE_ROWS]; /* the same, a power of x a row */
 extern const double fi_quantile_tail[FI_TAIL_ROWS][16];
 

@@ -9,8 +9,8 @@
 static const double TRUNCATED_STD = 0.87962566103423978;
 
 /* Results go through memory so that no arithmetic leaves the guard (fpenv.h). */
-static __attribute__((noinline)) void compute(fi_scale_result *result, double scale, double fan,
-                                              fi_fan kind, double gain) {
+static __attribute__((noinline)) void compute(fi_scale_result *result, double scale, double fan, fi_fan kind,
+                                              double gain) {
     double n = kind == FI_FAN_SUM ? fan / 2 : kind == FI_FAN_PRODUCT ? sqrt(fan) : fan;
     result->variance = scale / n;
     result->std = sqrt(scale / n) * gain;

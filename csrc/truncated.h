@@ -6,8 +6,8 @@
  *             quantile.h. The far form can swap neighbours by an ulp where an interval is so narrow that
  *             neighbours lie closer than its rounding errors.
  *
- * Both are scaled to the tail they lie in, so that no probability is ever taken from 1. The constants are correctly
- * rounded values of exact reals, made by fastinit/truncation.py.
+ * Both are scaled to the tail they lie in, so that no probability is ever taken from 1. The constants are
+ * correctly rounded values of exact reals, made by fastinit/truncation.py.
  */
 #ifndef FI_TRUNCATED_H
 #define FI_TRUNCATED_H

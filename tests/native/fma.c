@@ -1,5 +1,5 @@
-/* soft_fma against exact integer arithmetic: ./a.out COUNT [print]. With `print`, triples and results as hexadecimal
- * floats, for a judge outside; without, every result is compared here. */
+/* soft_fma against exact integer arithmetic: ./a.out COUNT [print]. With `print`, triples and results as
+ * hexadecimal floats, for a judge outside; without, every result is compared here. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@ typedef unsigned __int128 wide;
 
 static uint64_t state = 1;
 
-/* The sum of significands m * 2^e, |m| < 2^53, exactly as sign and a 53-bit rounding: both terms are brought to one
- * exponent in 320 bits, which the exponents drawn below never exceed. */
+/* The sum of significands m * 2^e, |m| < 2^53, exactly as sign and a 53-bit rounding: both terms are brought to
+ * one exponent in 320 bits, which the exponents drawn below never exceed. */
 enum { WORDS = 6 };
 typedef struct {
     uint64_t word[WORDS];
@@ -38,7 +38,8 @@ static void add_shifted(big *sum, wide m, int shift, int subtract) {
 static double exact_fma(double a, double b, double c) {
     int ea, eb, ec;
     double fa = frexp(a, &ea), fb = frexp(b, &eb), fc = frexp(c, &ec);
-    uint64_t ma = (uint64_t)ldexp(fabs(fa), 53), mb = (uint64_t)ldexp(fabs(fb), 53), mc = (uint64_t)ldexp(fabs(fc), 53);
+    uint64_t ma = (uint64_t)ldexp(fabs(fa), 53), mb = (uint64_t)ldexp(fabs(fb), 53),
+             mc = (uint64_t)ldexp(fabs(fc), 53);
     int ep = ea + eb - 106;
     ec -= 53;
     int base = (c != 0 && ec < ep) ? ec : ep;
@@ -85,15 +86,16 @@ int main(int count, char **words) {
     for (long i = 0; i < wanted; i++) {
         double a = drawn(40), b = drawn(40), c = drawn(110);
         switch (splitmix64_next(&state) % 8) {
-        case 0: c = -(a * b); break;                                     /* what is left is the rounding */
-        case 1: c = -(a * b) * (1 + ldexp(1, -(int)(i % 60))); break;    /* a long cancellation */
-        case 2: c = ldexp(a * b, 52 + (int)(i % 4)); break;              /* half an ulp of c, about */
+        case 0: c = -(a * b); break;                                  /* what is left is the rounding */
+        case 1: c = -(a * b) * (1 + ldexp(1, -(int)(i % 60))); break; /* a long cancellation */
+        case 2: c = ldexp(a * b, 52 + (int)(i % 4)); break;           /* half an ulp of c, about */
         case 3: c = ldexp(a * b, -52 - (int)(i % 4)); break;
         case 4: c = 0; break;
         default: break;
         }
         double found = soft_fma(a, b, c);
-        if (print) printf("%a %a %a %a\n", a, b, c, found);
+        if (print)
+            printf("%a %a %a %a\n", a, b, c, found);
         else if (found != exact_fma(a, b, c)) {
             printf("soft_fma(%a, %a, %a) gave %a, not %a\n", a, b, c, found, exact_fma(a, b, c));
             return 1;

@@ -1,4 +1,5 @@
-/* Adjacent draws in order, at random and around z = 1: ./a.out PAIRS [LEVEL]. Any k is reached by inverting mix64. */
+/* Adjacent draws in order, at random and around z = 1: ./a.out PAIRS [LEVEL]. Any k is reached by inverting mix64.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ int main(int count, char **words) {
     for (long i = 0; i < pairs; i++) {
         uint64_t k = splitmix64_next(&state) >> 11;
         if (i % 4 == 1) k = UINT64_C(0x1AEC4BD120D37C) + (k >> 6); /* Phi(1) 2^53 and up: a step is 2 ulp */
-        if (i % 4 == 2) k >>= state % 53;                         /* the tail, evenly by binade */
+        if (i % 4 == 2) k >>= state % 53;                          /* the tail, evenly by binade */
         if (k == (UINT64_C(1) << 53) - 1) continue;
         double z[RUN];
         for (int j = 0; j < RUN; j++) {

@@ -17,10 +17,8 @@ static const struct {
     int bytes, mantissa, bias;
     uint32_t largest; /* pattern of the largest finite value */
 } formats[FI_DTYPES] = {
-    [FI_FLOAT32] = {"float32", 4, 23, 127, 0x7F7FFFFF},
-    [FI_FLOAT16] = {"float16", 2, 10, 15, 0x7BFF},
-    [FI_BFLOAT16] = {"bfloat16", 2, 7, 127, 0x7F7F},
-    [FI_FLOAT8_E4M3FN] = {"float8_e4m3fn", 1, 3, 7, 0x7E},
+    [FI_FLOAT32] = {"float32", 4, 23, 127, 0x7F7FFFFF}, [FI_FLOAT16] = {"float16", 2, 10, 15, 0x7BFF},
+    [FI_BFLOAT16] = {"bfloat16", 2, 7, 127, 0x7F7F},    [FI_FLOAT8_E4M3FN] = {"float8_e4m3fn", 1, 3, 7, 0x7E},
     [FI_FLOAT8_E5M2] = {"float8_e5m2", 1, 2, 15, 0x7B},
 };
 
