@@ -88,6 +88,11 @@ def _parser() -> argparse.ArgumentParser:
 
     report = command("report", _report, "Print the learner report: one sampled projection and its checks.")
     report.add_argument("--seed", type=int, default=17, help="seed of the example (default 17)")
+    _add_views(report)
+
+    trace = command("trace", _trace, "Print three populations of weights: measured spread, and variance by depth.")
+    trace.add_argument("--seed", type=int, default=17, help="seed of the populations (default 17)")
+    _add_views(trace)
 
     command("info", _info, "Print the machine, the kernels in use and how they were built.")
 
@@ -234,13 +239,21 @@ def _scale(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    import dataclasses  # noqa: PLC0415
-
     from .diagnostics.report import learner_report  # noqa: PLC0415
 
     report = learner_report(options.seed)
     options.status = GOOD if report.holds else FAILED
-    _print(options, {**dataclasses.asdict(report), "holds": report.holds}, report.lines())
+    _deliver(options, report)
+    return int(options.status)
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from .diagnostics.populations import measure_populations  # noqa: PLC0415
+    from .diagnostics.trace import render_trace  # noqa: PLC0415
+
+    found = measure_populations(options.seed)
+    options.status = GOOD if found.holds else FAILED
+    _deliver(options, found, render_trace(found).splitlines())
     return int(options.status)
 
 
@@ -280,8 +293,8 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write one self-contained page (needs matplotlib)")
 
 
-def _deliver(options: argparse.Namespace, result: Any) -> None:
-    """Print a result as text or JSON, and write the views of it that were asked for."""
+def _deliver(options: argparse.Namespace, result: Any, lines: list[str] | None = None) -> None:
+    """Print a result as text (its own lines, or `lines`) or JSON, and write the views that were asked for."""
     if options.figure:
         from .diagnostics import figures  # noqa: PLC0415
 
@@ -290,7 +303,7 @@ def _deliver(options: argparse.Namespace, result: Any) -> None:
         from .diagnostics import pages  # noqa: PLC0415
 
         pages.save(result, options.html)
-    _print(options, result.facts(), result.lines())
+    _print(options, result.facts(), lines or result.lines())
 
 
 def _print(options: argparse.Namespace, facts: dict[str, Any], lines: list[str]) -> None:

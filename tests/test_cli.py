@@ -13,7 +13,7 @@ from conftest import ROOT, run_python, safetensors_bytes
 import fastinit
 from fastinit import cli
 
-COMMANDS = ["init", "verify", "show", "scale", "report"]
+COMMANDS = ["init", "verify", "show", "scale", "report", "trace"]
 LAYOUT = {"embed.weight": {"dtype": "F32", "shape": [7, 4]}, "norm.weight": {"dtype": "F32", "shape": [4]}}
 
 
@@ -144,7 +144,7 @@ def test_report(capsys):
     status, out, err = run(capsys, "report", "--seed", 18)
     assert (status, err) == (0, "")
     assert out.startswith("seed: 18\n")
-    assert len(out.splitlines()) == 11
+    assert len(out.splitlines()) == 12
 
 
 REFUSED = [
@@ -161,6 +161,8 @@ REFUSED = [
     ("a negative seed", ["show", "gpt2-124m", "--seed", "-1"], "seed"),
     ("a seed of 2**64", ["show", "gpt2-124m", "--seed", str(2**64)], "seed"),
     ("a seed of 2**64 for the report", ["report", "--seed", str(2**64)], "seed"),
+    ("a seed of 2**64 for the trace", ["trace", "--seed", str(2**64)], "seed"),
+    ("a figure of an unknown format", ["trace", "--figure", "trace.gif"], ".svg or .png"),
     ("one fan", ["scale", "4"], "FAN_OUT"),
     ("a zero fan", ["scale", "0", "2"], "fan_in must be greater than zero"),
     ("both fans zero", ["scale", "0", "0"], "fan_in"),

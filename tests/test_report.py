@@ -1,6 +1,7 @@
 """The learner report: every line is computed, so that a broken sampler cannot print a good lesson."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ LINES = [
     "weights: 0.004950883736,-0.265932089217,-0.420504358848,-0.676313443233",
     "same seed reproduces: true",
     "different seed differs: true",
+    "zero symmetry: output=0.000000000000 columns-equal=true "
+    "gradient=0.500000000000,0.500000000000,-0.500000000000,-0.500000000000",
     "parameters: decoder.block.0.attention.query.weight[2x2] | token_embedding.weight[4x2]",
     "identity: clone-same-node=true recreated-same-node=false",
     "validation: invalid-name | duplicate-name | zero-fan-in; rng-unchanged=true",
@@ -97,8 +100,12 @@ BROKEN = [
      lambda self: NamedParameter.from_tensor(self.name, self.tensor.value), {"identity"}),
     ("equal nodes are one", tape.TensorValue, "is_same_node", lambda self, other: self.value == other.value,
      {"identity"}),
-    ("no leaf is trainable", TensorValue, "parameter", classmethod(lambda cls, tensor: cls.constant(tensor)),
-     {"chapter 18 handoff"}),
+    ("no parameter is trainable", "fastinit.parameters.TensorValue",
+     SimpleNamespace(parameter=TensorValue.constant), {"chapter 18 handoff"}),
+    ("another slope at zero", TensorValue, "silu", lambda self: self * 0.6, {"zero symmetry"}),
+    ("an output at zero", TensorValue, "silu", lambda self: self * 0.5 + 1.0, {"zero symmetry"}),
+    ("units that are told apart", TensorValue, "silu",
+     lambda self: self * TensorValue.constant(Tensor([0.5, 0.25])), {"zero symmetry"}),
     ("refusals move the generator", NamedParameter, "xavier_uniform", classmethod(refusing_moves), {"validation"}),
     ("duplicates pass", *nothing_refused("refuse_duplicates"), {"validation"}),
     ("names pass", *nothing_refused("validate_name"), {"validation"}),

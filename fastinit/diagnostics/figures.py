@@ -11,7 +11,11 @@ from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .populations import EDGES, LAYERS, Population, Populations
+from .report import LearnerReport
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = (".svg", ".png")
@@ -62,3 +66,71 @@ def _matplotlib() -> Any:
     except ImportError as error:
         raise ImportError("drawing needs matplotlib: pip install 'fastinit-weights[figures]'") from error
     return mpl
+
+
+@draw.register(LearnerReport)
+def _(report: LearnerReport) -> Figure:
+    figure = new_figure(7.0, 2.8)
+    sampled, zero = figure.subplots(1, 2, sharey=True)
+    _two_by_two(sampled, report.weights, "sampled weights")
+    _two_by_two(zero, report.symmetry.gradient, "gradient at zero weights")
+    return figure
+
+
+def _two_by_two(axes: Axes, values: tuple[float, ...], title: str) -> None:
+    """Draw a [2, 2] matrix as bars: a group an input, a bar a hidden unit."""
+    for unit in range(2):
+        bars = axes.bar(
+            [row + (unit - 0.5) * 0.36 for row in range(2)], values[unit::2], 0.32, label=f"unit {unit}"
+        )
+        axes.bar_label(bars, fmt="{:.3f}", padding=2)
+    axes.set_xticks(range(2), ["input 0", "input 1"])
+    axes.margins(y=0.2)
+    axes.axhline(0, color=_matplotlib().rcParams["axes.edgecolor"], linewidth=0.8)
+    axes.set_title(title)
+    axes.legend()
+
+
+@draw.register(Populations)
+def _(found: Populations) -> Figure:
+    figure = new_figure(11.0, 6.4)
+    grid = figure.add_gridspec(3, 2, width_ratios=(2, 1))
+    panels = [figure.add_subplot(grid[row, 0]) for row in range(3)]
+    for number, (axes, population) in enumerate(zip(panels, found.members, strict=True)):
+        _binned(axes, population, f"C{number}")
+        axes.tick_params(labelbottom=axes is panels[-1])
+    panels[-1].set_xlabel("weight")
+    _depth_table(figure.add_subplot(grid[:, 1]), found.members)
+    return figure
+
+
+def _binned(axes: Axes, population: Population, colour: str) -> None:
+    width = EDGES[1] - EDGES[0]
+    bars = axes.bar(EDGES[:-1], population.percentages, width, align="edge", color=colour, edgecolor="none")
+    labels = [f"{n}\n{p:.1f} %" for n, p in zip(population.counts, population.percentages, strict=True)]
+    axes.bar_label(bars, labels, padding=2, fontsize="small")
+    axes.set_xticks(EDGES)
+    axes.set_xlim(EDGES[0], EDGES[-1])
+    axes.margins(y=0.35)
+    axes.set_yticks([])
+    axes.set_title(
+        f"{population.kind}: limit {population.limit:.4g}, measured mean {population.mean:.4g}, "
+        f"variance {population.variance:.4g}",
+        loc="left",
+    )
+
+
+def _depth_table(axes: Axes, members: tuple[Population, ...]) -> None:
+    axes.set_axis_off()
+    axes.set_title("expected, not measured:\nsignal variance after linear layers")
+    table = axes.table(
+        [[f"{p.expected_variances[layer]:g}" for p in members] for layer in range(LAYERS + 1)],
+        rowLabels=[f"layer {layer}" for layer in range(LAYERS + 1)],
+        colLabels=[p.kind for p in members],
+        cellLoc="center",
+        edges="horizontal",
+        loc="upper center",
+    )
+    table.scale(1, 1.8)
+    for cell in table.get_celld().values():
+        cell.set(facecolor="none", edgecolor=_matplotlib().rcParams["axes.edgecolor"], linewidth=0.4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from ..errors import DuplicateName, InitializationError, InvalidNameCharacter, Z
 from ..parameters import NamedParameter, NamedParameters
 from ..scale import XavierScale, xavier_scale
 from ..splitmix64 import SplitMix64
+from ..tables import Table
+from .symmetry import SymmetryProbe, zero_symmetry_probe
 
 FAN_IN, FAN_OUT = 2, 2
 PROJECTION = "decoder.block.0.attention.query.weight"
@@ -34,6 +37,8 @@ class LearnerReport:
         The projection's, row-major.
     same_seed_reproduces, different_seed_differs : bool
         Comparisons of stored bits.
+    symmetry : SymmetryProbe
+        What a gradient does to zero weights, which no sampler would give.
     parameters : tuple of str
         Name and shape of each collected parameter, in declaration order.
     clone_same_node, recreated_same_node : bool
@@ -52,6 +57,7 @@ class LearnerReport:
     weights: tuple[float, ...]
     same_seed_reproduces: bool
     different_seed_differs: bool
+    symmetry: SymmetryProbe
     parameters: tuple[str, ...]
     clone_same_node: bool
     recreated_same_node: bool
@@ -68,6 +74,7 @@ class LearnerReport:
             (
                 self.same_seed_reproduces,
                 self.different_seed_differs,
+                self.symmetry.holds,
                 self.clone_same_node,
                 not self.recreated_same_node,
                 self.invalid_name,
@@ -98,12 +105,27 @@ class LearnerReport:
             f"weights: {','.join(f'{weight:.12f}' for weight in self.weights)}",
             f"same seed reproduces: {_word(self.same_seed_reproduces)}",
             f"different seed differs: {_word(self.different_seed_differs)}",
+            f"zero symmetry: output={self.symmetry.output:z.12f} "
+            f"columns-equal={_word(self.symmetry.columns_equal)} "
+            f"gradient={','.join(f'{slope:z.12f}' for slope in self.symmetry.gradient)}",
             f"parameters: {' | '.join(self.parameters)}",
             f"identity: clone-same-node={_word(self.clone_same_node)} "
             f"recreated-same-node={_word(self.recreated_same_node)}",
             f"validation: {' | '.join(refused) or 'none'}; rng-unchanged={_word(self.rng_unchanged)}",
             f"chapter 18 handoff: {'initialize a trainable token table' if self.handoff else 'no token table'}",
         ]
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything as plain JSON data."""
+        return {**dataclasses.asdict(self), "holds": self.holds}
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the lines as a table."""
+        rows = tuple(tuple(line.split(": ", 1)) for line in self.lines())
+        return (Table("Every value is computed for this report, none is typed in.", ("what", "found"), rows),)
+
+    def _repr_html_(self) -> str:
+        return "\n".join(table.html() for table in self.tables())
 
 
 def learner_report(seed: int = 17, alternate_seed: int | None = None) -> LearnerReport:
@@ -133,6 +155,7 @@ def learner_report(seed: int = 17, alternate_seed: int | None = None) -> Learner
         weights=tuple(projection.tensor.value.values.ravel().tolist()),
         same_seed_reproduces=_same_bits(projection, replayed),
         different_seed_differs=not _same_bits(projection, alternate),
+        symmetry=zero_symmetry_probe(),
         parameters=tuple(f"{p.name}[{'x'.join(map(str, p.tensor.shape))}]" for p in collection),
         clone_same_node=projection.tensor.is_same_node(clone.tensor),
         recreated_same_node=projection.tensor.is_same_node(replayed.tensor),
