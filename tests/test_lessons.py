@@ -1,0 +1,42 @@
+"""The lesson page: a command that no longer prints what stands under it teaches something else."""
+
+import doctest
+import re
+import shlex
+
+import pytest
+from conftest import ROOT
+
+from fastinit import cli
+
+PAGE = (ROOT / "docs" / "lessons.md").read_text()
+SHOWN = re.findall(r"^\$ fastinit (.*)\n((?:(?!\$ |```).*\n)*)", PAGE, re.MULTILINE)
+"""(arguments, what must be printed) of every command in the page."""
+
+
+@pytest.mark.parametrize(("arguments", "printed"), SHOWN, ids=[arguments for arguments, _ in SHOWN])
+def test_every_command_prints_what_the_page_shows(monkeypatch, tmp_path, capsys, arguments, printed):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(shlex.split(arguments)) == 0
+    out = capsys.readouterr().out
+    assert doctest.OutputChecker().check_output(printed, out, doctest.ELLIPSIS), out
+
+
+def test_every_command_of_the_page_is_run():
+    assert len(SHOWN) == PAGE.count("$ fastinit") > 0
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"`fastinit ([a-z]+)", PAGE))))
+def test_every_command_the_page_names_exists(capsys, command):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)]+)\)", PAGE))))
+def test_every_link_leads_somewhere(link):
+    path, _, anchor = link.partition("#")
+    titles = re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert (ROOT / "docs" / path).exists()
+    assert not anchor or anchor in anchors
