@@ -8,6 +8,7 @@ import pytest
 
 from fastinit import NamedParameter, NamedParameters, SplitMix64, Tensor, TensorValue, cli
 from fastinit.autodiff import tape
+from fastinit.diagnostics import figures, pages
 from fastinit.diagnostics import report as module
 from fastinit.diagnostics.report import learner_report
 
@@ -147,6 +148,28 @@ def test_the_report_as_json(capsys):
     assert facts["seed"] == 17
     assert f"weights: {','.join(f'{weight:.12f}' for weight in facts['weights'])}" == LINES[4]
     assert facts["invalid_name"].startswith("InvalidNameCharacter: ")
+
+
+def test_the_figure_sets_the_weights_beside_the_gradient_of_zeros():
+    report = learner_report()
+    for axes, values in zip(figures.draw(report).axes, (report.weights, report.symmetry.gradient), strict=True):
+        heights = [bar.get_height() for bar in axes.patches]
+        assert heights == [values[0], values[2], values[1], values[3]]  # unit by unit
+        assert [text.get_text() for text in axes.texts] == [f"{height:.3f}" for height in heights]
+
+
+def test_the_page_holds_the_figure_and_every_line():
+    page = pages.page(learner_report())
+    assert page.count("<svg") == page.count("<table>") == 1
+    assert all(f"<td>{line.split(': ', 1)[1]}</td>" in page for line in LINES)
+
+
+def test_the_command_writes_its_views(capsys, tmp_path):
+    figure, page = tmp_path / "report.png", tmp_path / "report.html"
+    assert cli.main(["report", "--figure", str(figure), "--html", str(page)]) == 0
+    assert capsys.readouterr().out.splitlines() == LINES
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert page.read_text().startswith("<!doctype html>")
 
 
 def test_the_report_leaves_no_trace_in_the_next():
