@@ -288,7 +288,7 @@ def test_the_page_holds_the_figure_and_its_tables():
 
 
 def test_the_committed_figure_is_of_these_populations():
-    text = (ROOT / "docs" / "populations.svg").read_text()
+    text = (ROOT / "docs" / "pictures" / "trace.svg").read_text()
     for p in measure_populations().members:
         assert all(f">{n}<" in text for n in p.counts)
 
