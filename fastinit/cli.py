@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .diagnostics.digits import Digits
     from .plan import Plan
 
 GOOD, FAILED, REFUSED = 0, 1, 2
@@ -93,6 +94,29 @@ def _parser() -> argparse.ArgumentParser:
     trace = command("trace", _trace, "Print three populations of weights: measured spread, and variance by depth.")
     trace.add_argument("--seed", type=int, default=17, help="seed of the populations (default 17)")
     _add_views(trace)
+
+    train = command("train", _train, "Train a 784-10-10 network from different starts, and compare them.")
+    train.add_argument("--seeds", type=int, default=5, help="runs of each start (default 5)")
+    train.add_argument("--epochs", type=int, default=30, help="passes over the data in a run (default 30)")
+    train.add_argument("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd", help="(default sgd)")
+    train.add_argument(
+        "--pretrained",
+        metavar="FILE",
+        help="a .safetensors file of layer.0.weight, layer.0.bias, layer.1.weight, layer.1.bias "
+        "(default: an earlier run on half of the images)",
+    )
+    _add_digits(train)
+    _add_views(train)
+
+    digits = command("digits", _digits, "Train a 64-32-10 network to read digits, in seconds.")
+    digits.add_argument("--seed", type=int, default=17, help="0 to 2**64 - 1 (default 17)")
+    _add_views(digits)
+
+    claims = command("claims", _claims, "Print what is often said about starting weights beside what is measured.")
+    claims.add_argument("--seed", type=int, default=17, help="0 to 2**64 - 1 (default 17)")
+    _add_digits(claims)
+    claims.add_argument("--html", metavar="FILE", help="write one self-contained page")
+    claims.set_defaults(figure=None)
 
     command("info", _info, "Print the machine, the kernels in use and how they were built.")
 
@@ -255,6 +279,57 @@ def _trace(options: argparse.Namespace) -> int:
     options.status = GOOD if found.holds else FAILED
     _deliver(options, found, render_trace(found).splitlines())
     return int(options.status)
+
+
+def _add_digits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--images", metavar="FILE", help="training images in MNIST's idx format (default: built in)"
+    )
+    parser.add_argument("--labels", metavar="FILE", help="their labels")
+    parser.add_argument("--test-images", metavar="FILE", help="held-out images (default: every fifth of --images)")
+    parser.add_argument("--test-labels", metavar="FILE", help="their labels")
+
+
+def _digits_of(options: argparse.Namespace) -> Digits | None:
+    """Return the digits of the files given, or None for those that come with the package."""
+    from .diagnostics.digits import read_digits  # noqa: PLC0415
+
+    files = (options.images, options.labels, options.test_images, options.test_labels)
+    if not any(files):
+        return None
+    if not (options.images and options.labels):
+        raise ValueError("digits of your own need both --images FILE and --labels FILE")
+    return read_digits(*files)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from .diagnostics.training import compare_starts  # noqa: PLC0415
+
+    result = compare_starts(
+        _digits_of(options),
+        seeds=options.seeds,
+        epochs=options.epochs,
+        optimizer=options.optimizer,
+        pretrained=options.pretrained,
+    )
+    _deliver(options, result)
+    return GOOD
+
+
+def _digits(options: argparse.Namespace) -> int:
+    from .diagnostics.training import train_digits  # noqa: PLC0415
+
+    result = train_digits(options.seed)
+    options.status = GOOD if result.reached else FAILED
+    _deliver(options, result)
+    return int(options.status)
+
+
+def _claims(options: argparse.Namespace) -> int:
+    from .diagnostics.claims import check_claims  # noqa: PLC0415
+
+    _deliver(options, check_claims(_digits_of(options), options.seed))
+    return GOOD
 
 
 def _info(options: argparse.Namespace) -> int:

@@ -149,7 +149,7 @@ def test_report(capsys):
 
 REFUSED = [
     ("no command", [], "usage"),
-    ("an unknown command", ["train"], "train"),
+    ("an unknown command", ["trian"], "trian"),
     ("no layout", ["init"], "LAYOUT"),
     ("no --out", ["init", "gpt2-124m"], "--out"),
     ("an unknown layout", ["show", "gpt5"], "'gpt5'"),

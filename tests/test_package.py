@@ -24,8 +24,9 @@ FLOORS = [
     {"cli"},
     {"diagnostics.pages"},
     {"diagnostics.figures", "diagnostics.html"},
-    {"diagnostics", "diagnostics.report", "diagnostics.trace", "dask"},
-    {"diagnostics.populations", "diagnostics.symmetry"},
+    {"diagnostics.claims"},
+    {"diagnostics", "diagnostics.report", "diagnostics.trace", "diagnostics.training", "dask"},
+    {"diagnostics.digits", "diagnostics.populations", "diagnostics.symmetry"},
     {"bench", "checkpoint", "jax", "torch", "parameters"},
     {"arrays", "plan"},
     {"presets"},
@@ -254,6 +255,7 @@ def test_the_wheel_holds_what_runs_and_nothing_that_builds(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
     data = {f"fastinit/layouts/{path.name}" for path in (PACKAGE / "layouts").glob("*.json")}
+    data.add("fastinit/diagnostics/digits.npz")
     assert sources | data | {"fastinit/py.typed", "fastinit/_core.pyi"} <= names
     extra = {name for name in names - sources - data if ".dist-info/" not in name}
     assert {name.split("/")[-1].split(".")[0] for name in extra} == {"py", "_core"}
@@ -279,7 +281,7 @@ def test_the_sdist_holds_all_that_builds_and_tests(sdist):
     wanted = {path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc").rglob("*.[chm]*") if path.is_file()}
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
     wanted |= {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.json")}
-    wanted |= {"fastinit/_core.pyx", "fastinit/_core.pyi", "fastinit/py.typed"}
+    wanted |= {"fastinit/diagnostics/digits.npz", "fastinit/_core.pyx", "fastinit/_core.pyi", "fastinit/py.typed"}
     wanted |= {"pyproject.toml", "setup.py", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "MANIFEST.in"}
     assert wanted <= names, wanted - names
     assert not [name for name in names if name.endswith((".so", ".pyc", "_core.c"))]

@@ -11,8 +11,11 @@ from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .populations import EDGES, LAYERS, Population, Populations
 from .report import LearnerReport
+from .training import TARGET, DigitsRun, StartComparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +39,55 @@ STYLE = {
 def draw(result: object) -> Figure:
     """Return the drawing of a result."""
     raise TypeError(f"there is no drawing of {type(result).__name__}")
+
+
+@draw.register(StartComparison)
+def _(result: StartComparison) -> Figure:
+    """Loss and accuracy by epoch, lowest to highest seed shaded; dead units and similar units before and after."""
+    figure = new_figure(10.0, 7.5)
+    (losses, accuracies), (dead, cosines) = figure.subplots(2, 2)
+    epochs = range(result.epochs + 1)
+    for place, start in enumerate(result.starts):
+        for axes, quantity in ((losses, "loss"), (accuracies, "accuracy")):
+            curve = start.curve(quantity)
+            axes.plot(epochs, curve.mean(axis=0), color=f"C{place}", linewidth=1.2, label=start.name)
+            axes.fill_between(
+                epochs, curve.min(axis=0), curve.max(axis=0), color=f"C{place}", alpha=0.15, linewidth=0
+            )
+    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
+    accuracies.set(title="held-out accuracy", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
+    _before_and_after(dead, result, "dead", "share of dead hidden units")
+    _before_and_after(cosines, result, "cosine", "largest cosine of two units' weights")
+    handles, names = losses.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=5)
+    figure.suptitle(result.title)
+    return figure
+
+
+def _before_and_after(axes: Axes, result: StartComparison, quantity: str, title: str) -> None:
+    """Draw a pair of bars a start: the mean over the seeds before training and after."""
+    places = np.arange(len(result.starts))
+    for shift, epoch, alpha in ((-0.2, 0, 0.4), (0.2, -1, 1.0)):
+        means = [start.curve(quantity)[:, epoch].mean() for start in result.starts]
+        colors = [f"C{place}" for place in places]
+        axes.barh(places + shift, means, height=0.36, color=colors, alpha=alpha)
+    axes.set(title=title, xlabel="pale: before training; full: after", xlim=(0, 1), ylim=(len(places) - 0.5, -0.5))
+    axes.set_yticks(places, [start.name for start in result.starts])
+    axes.grid(visible=False, axis="y")
+
+
+@draw.register(DigitsRun)
+def _(result: DigitsRun) -> Figure:
+    """Loss and accuracy by epoch."""
+    figure = new_figure(8.0, 3.2)
+    losses, accuracies = figure.subplots(1, 2)
+    losses.plot([state.loss for state in result.states])
+    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
+    accuracies.plot([state.accuracy for state in result.states])
+    accuracies.axhline(TARGET, color="0.4", linewidth=0.8, linestyle="--")
+    accuracies.set(title="held-out accuracy; dashed: 95 %", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
+    figure.suptitle(result.tables()[0].caption)
+    return figure
 
 
 def save(result: object, path: str | os.PathLike[str]) -> None:

@@ -10,14 +10,58 @@ from functools import singledispatch
 from pathlib import Path
 
 from . import figures, html
+from .claims import Claims
+from .figures import draw, style
 from .populations import Populations
 from .report import LearnerReport
+from .training import NOTES, DigitsRun, StartComparison
 
 
 @singledispatch
 def page(result: object) -> str:
     """Return the page of a result."""
     raise TypeError(f"there is no page of {type(result).__name__}")
+
+
+@page.register
+def _(result: StartComparison) -> str:
+    with style():
+        figure = html.Figure(
+            draw(result),
+            "Measured: means over the seeds, the shaded bands from the lowest seed to the highest. A dead unit "
+            "is 0 for every training image. No cosine is drawn where the weights are zero.",
+        )
+        return html.page(
+            "Training from different starts",
+            (
+                f"This is {result.title}. Only the weights at the start differ: with one seed, all starts see the "
+                "images in the same order, and starts that differ in scale alone have the same draws.",
+                figure,
+                *result.tables(),
+                NOTES,
+            ),
+        )
+
+
+@page.register
+def _(result: DigitsRun) -> str:
+    with style():
+        caption = "Measured on one seed; the dashed line is the goal of 95 %."
+        return html.page("Digits", (*result.lines()[-1:], html.Figure(draw(result), caption), *result.tables()))
+
+
+@page.register
+def _(result: Claims) -> str:
+    claims, *fans = result.tables()
+    return html.page(
+        "Said and measured",
+        (
+            "Statements about starting weights, each beside the measured figures that decide it.",
+            claims,
+            html.Heading("Fans and scales"),
+            *fans,
+        ),
+    )
 
 
 def save(result: object, path: str | os.PathLike[str]) -> None:
