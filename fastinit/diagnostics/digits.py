@@ -14,7 +14,7 @@ import zlib
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -129,6 +129,13 @@ def read_digits(
     return Digits(str(images), _flat(pixels), classes, _flat(held_out[0]), held_out[1])
 
 
+def opened(path: Path) -> BinaryIO:
+    """Open a file that a user named, to read its bytes."""
+    if path.exists() and not path.is_file():  # to open a pipe would wait for a writer
+        raise ValueError(f"cannot read {path}: it is a folder, device, pipe or socket; name a file")
+    return path.open("rb")
+
+
 def _split(source: str, images: Floats, labels: npt.NDArray[Any]) -> Digits:
     held_out = np.arange(len(images)) % FOLD == FOLD - 1
     flat, classes = _flat(images), labels.astype(np.intp)
@@ -165,9 +172,7 @@ def _read_pair(images: PathLike, labels: PathLike) -> tuple[Floats, Integers]:
 def _read_idx(path: PathLike, axes: int) -> npt.NDArray[np.uint8]:
     """Read an idx file of bytes with so many axes: 0, 0, 8, axes; the lengths as big-endian words; the bytes."""
     path = Path(path)
-    if path.exists() and not path.is_file():  # to open a pipe would wait for a writer
-        raise ValueError(f"cannot read {path}: it is a folder, device, pipe or socket; name a file")
-    with path.open("rb") as raw:
+    with opened(path) as raw:
         compressed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         try:

@@ -24,12 +24,13 @@ import numpy.typing as npt
 from ..arguments import as_choice, as_index, as_u64
 from ..arrays import initialize
 from ..autodiff import SGD, Adam, Momentum, Tensor, TensorValue
+from ..errors import TensorError
 from ..initializers import Constant, Initializer, Normal, Orthogonal, Uniform, Zeros, kaiming, xavier
 from ..layout import read_header
 from ..parameters import NamedParameter, NamedParameters
 from ..splitmix64 import stream_for
 from ..tables import Table
-from .digits import CLASSES, Digits, Floats, load_digits
+from .digits import CLASSES, Digits, Floats, load_digits, opened
 
 HIDDEN = 10
 BATCH = 64
@@ -99,10 +100,10 @@ def read_parameters(path: str | os.PathLike[str], sizes: Sequence[int]) -> Named
     CheckpointError
         If it is no ``.safetensors`` file.
     ValueError
-        If it lacks a parameter, or has it in another shape or as integers.
+        If it lacks a parameter, or has it in another shape, as integers, or not finite.
     """
     path = Path(path)
-    with path.open("rb") as file:
+    with opened(path) as file:
         header = read_header(file, str(path))
         parameters = []
         for name, shape in shapes(sizes).items():
@@ -116,7 +117,10 @@ def read_parameters(path: str | os.PathLike[str], sizes: Sequence[int]) -> Named
             file.seek(header.offsets[name])
             stored, bits = file.read(tensor.nbytes), tensor.dtype.bits
             values = np.frombuffer(stored, bits.newbyteorder("<")).astype(bits).view(tensor.dtype.numpy)
-            parameters.append(NamedParameter.from_tensor(name, Tensor(values.reshape(shape))))
+            try:
+                parameters.append(NamedParameter.from_tensor(name, Tensor(values.reshape(shape))))
+            except TensorError as error:
+                raise ValueError(f"{path}: tensor {name!r}: {error}") from error
     return NamedParameters(parameters)
 
 
@@ -254,7 +258,7 @@ class StartComparison:
         """What was trained, with what, how long."""
         return (
             f"a {'-'.join(map(str, self.sizes))} ReLU network on {self.source}: {self.optimizer}, "
-            f"{self.epochs} epochs, {self.seeds} seeds"
+            f"epochs {self.epochs}, seeds {self.seeds}"
         )
 
     def tables(self) -> tuple[Table, ...]:

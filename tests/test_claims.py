@@ -1,0 +1,183 @@
+"""Said and measured: a verdict must follow from figures that an independent computation gives too."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fastinit import cli, fans, initialize, initializers, stream_for
+from fastinit.diagnostics import claims as module
+from fastinit.diagnostics import pages
+from fastinit.diagnostics.claims import check_claims, fan_tables
+from fastinit.diagnostics.digits import load_digits
+from fastinit.initializers import Normal, Zeros
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits()
+
+
+@pytest.fixture(scope="module")
+def found(digits):
+    return check_claims(digits)
+
+
+def about(found, words):
+    (claim,) = [claim for claim in found.claims if words in claim.said]
+    return claim
+
+
+VERDICTS = {
+    "[0, 1] have variance 1": False,
+    "saturate the ReLU": False,
+    "gradients are zero": False,
+    "1 effective one": True,
+    "fail because of symmetry": False,
+    "can never learn": False,
+    "7,940 in all": True,
+    "within 0.1": True,
+    "0.512^10": False,
+    "halves the signal": False,
+    "about 1.0 at layer 50": False,
+}
+
+
+def test_the_verdicts(found):
+    assert {words: about(found, words).holds for words in VERDICTS} == VERDICTS
+    assert len(found.claims) == len(VERDICTS)
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_the_verdicts_do_not_hang_on_the_seed(digits, seed):
+    assert [claim.holds for claim in check_claims(digits, seed).claims] == list(VERDICTS.values())
+
+
+def start(seed, initializer):
+    return [
+        initialize(shape, stream_for(seed, f"layer.{layer}.weight"), initializer)
+        for layer, shape in enumerate(((784, 10), (10, 10)))
+    ]
+
+
+def first_gradient(digits, weight, out_weight):
+    hidden = np.maximum(digits.images @ weight, 0)
+    logits = hidden @ out_weight
+    logits -= logits.max(axis=1, keepdims=True)
+    errors = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    errors[np.arange(len(errors)), digits.labels] -= 1
+    return digits.images.T @ (errors @ out_weight.T * (hidden > 0)) / len(errors)
+
+
+def test_the_pixels_moments_are_the_pixels(digits, found):
+    mean = math.fsum(digits.images.ravel()) / digits.images.size
+    second = math.fsum((digits.images**2).ravel()) / digits.images.size
+    expected = f"mean {mean:.4f}, variance {second - mean**2:.4f}, second moment {second:.4f}"
+    assert about(found, "[0, 1] have variance 1").measured == expected
+
+
+def test_the_first_pass_figures_are_those_of_plain_numpy(digits, found):
+    large, small, xavier = (
+        start(17, initializer) for initializer in (Normal(), Normal(std=1e-5**0.5), initializers.xavier("normal"))
+    )
+    gradients = [f"{np.sqrt((first_gradient(digits, *w) ** 2).mean()):.3g}" for w in (large, small, xavier)]
+    above = [f"{np.mean(digits.images @ weights[0] > 0):.1%}" for weights in (large, small, xavier)]
+    measured = about(found, "saturate the ReLU").measured
+    for text in (above[0], gradients[0], above[2], gradients[2]):
+        assert text in measured
+    zeros = f"{np.mean(digits.images @ small[0] <= 0):.1%}"
+    assert (
+        f"zeros: {zeros} at variance 1e-5, {zeros} at variance 1;" in about(found, "gradients are zero").measured
+    )
+    assert gradients[1] in about(found, "gradients are zero").measured
+
+
+def test_the_zero_weights_gradient_is_the_gradient(digits, found):
+    weight, out_weight = start(17, initializers.kaiming("normal"))
+    weight[7 * 28 + 7, 5] = 0.0
+    gradient = first_gradient(digits, weight, out_weight)[7 * 28 + 7, 5]
+    assert gradient != 0
+    expected = f"pixel (7, 7) to unit 5: gradient {gradient:.3g}, weight {-0.03 * gradient:.3g} after one step"
+    assert about(found, "can never learn").measured == expected
+
+
+def test_the_stacks_are_those_of_plain_numpy():
+    rms, gradients = module._stack(initializers.xavier("normal"), "sigmoid", 17)
+    signal = initialize((16, 128), stream_for(17, "inputs"), Normal())
+    signals, weights = [signal], []
+    for layer in range(50):
+        weights.append(
+            initialize((128, 128), stream_for(17, f"stack.{layer}.weight"), initializers.xavier("normal"))
+        )
+        signals.append(1 / (1 + np.exp(-(signals[-1] @ weights[-1]))))
+    np.testing.assert_allclose(rms, [np.sqrt((s**2).mean()) for s in signals], rtol=1e-10)
+    error = initialize((16, 128), stream_for(17, "errors"), Normal())
+    for layer in reversed(range(50)):
+        error = error * signals[layer + 1] * (1 - signals[layer + 1])
+        assert gradients[layer] == pytest.approx(np.sqrt(((signals[layer].T @ error) ** 2).mean()), rel=1e-9)
+        error = error @ weights[layer].T
+
+
+# What is changed; the one verdict that must turn: a verdict that no figure can turn is an opinion.
+TURNED = [
+    ("standardized pixels", "digits", lambda digits: (digits.images - digits.images.mean()) / digits.images.std(),
+     "[0, 1] have variance 1"),
+    ("nine hidden units", "HIDDEN", 9, "7,940 in all"),
+    ("an activation that halves", "_stack", lambda *_: ([0.5**layer for layer in range(51)], [0.5, 1.0]),
+     "halves the signal"),
+    ("a sigmoid at 1", "_stack", lambda *_: ([1.0] * 51, [0.5, 1.0]), "about 1.0 at layer 50"),
+    ("a saturating layer", "_first_pass", lambda _, __, name: module._First(0.95, 0.05, 0.1 * (name[0] == "X")),
+     "saturate the ReLU"),
+    ("a silent layer", "_first_pass", lambda *_: module._First(0.05, 0.95, 0.0), "gradients are zero"),
+    ("units that part", "_apart", lambda _: 0.1, "1 effective one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "words"), [row[1:] for row in TURNED], ids=[row[0] for row in TURNED])
+def test_other_figures_turn_the_verdict(digits, monkeypatch, name, change, words):
+    if name == "digits":
+        digits = replace(digits, images=change(digits))
+    else:
+        monkeypatch.setattr(module, name, change)
+    assert about(check_claims(digits), words).holds is not VERDICTS[words]
+
+
+def test_zeros_that_move_symmetrically_would_fail_by_symmetry(digits, monkeypatch):
+    original = module._trained
+    monkeypatch.setattr(module, "_trained", lambda *given: original(*given[:3], "sigmoid"))
+    assert about(check_claims(digits), "fail because of symmetry").holds
+
+
+def test_equal_units_part_by_rounding_at_most(digits):
+    for initializer, activation in ((Zeros(), "sigmoid"), (initializers.Constant(0.05), "relu")):
+        assert module._apart(module._trained(digits, 17, initializer, activation)) < 1e-13
+
+
+def test_the_fans_and_scales_are_the_published_figures():
+    """Glorot and Bengio, eq. 12; He et al., eq. 10; figures to four digits, worked out by hand."""
+    network, kernel = fan_tables()
+    first, second = (dict(zip(network.columns, row, strict=True)) for row in network.rows)
+    assert (first["weights"], first["fan_in"], first["fan_out"]) == (7840, 784, 10)
+    assert (second["weights"], second["fan_in"], second["fan_out"]) == (100, 10, 10)
+    assert [round(row["Xavier sd"], 4) for row in (first, second)] == [0.0502, 0.3162]
+    assert [round(row["He sd"], 4) for row in (first, second)] == [0.0505, 0.4472]
+    assert [round(row["Xavier variance"], 6) for row in (first, second)] == [0.002519, 0.1]
+    assert [row[1:3] for row in kernel.rows] == [(9, 288), (9, 32)]
+    assert [round(row[4], 4) for row in kernel.rows] == [0.0821, 0.2209]
+    assert fans((32, 1, 3, 3), "oihw") == (9, 288)
+
+
+def test_the_command_prints_every_statement_and_writes_the_page(capsys, monkeypatch, tmp_path, found):
+    monkeypatch.setattr(module, "check_claims", lambda digits, seed: replace(found, seed=seed))
+    path = tmp_path / "claims.html"
+    assert cli.main(["claims", "--seed", "5", "--html", str(path)]) == 0
+    out = capsys.readouterr().out
+    for claim in found.claims:
+        assert f"said:     {claim.said}\nmeasured: {claim.measured}\n" in out
+    assert path.read_text() == pages.page(replace(found, seed=5))
+    assert cli.main(["claims", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["seed"], len(facts["claims"]), len(facts["fans"])) == (17, 11, 4)
+    assert facts["claims"][0]["holds"] is False
