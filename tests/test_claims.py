@@ -144,6 +144,16 @@ def test_other_figures_turn_the_verdict(digits, monkeypatch, name, change, words
     assert about(check_claims(digits), words).holds is not VERDICTS[words]
 
 
+def test_a_gradient_of_zero_turns_the_verdict_on_zero_weights(digits, monkeypatch):
+    monkeypatch.setattr(module, "_gradient", lambda parameter: np.zeros(parameter.tensor.shape))
+    assert module._one_zero_weight(digits, 17).holds
+
+
+def test_smaller_weights_turn_the_verdict_on_their_spread(monkeypatch):
+    monkeypatch.setattr(module, "initialize", lambda shape, rng, _: initialize(shape, rng, Normal(std=0.05)))
+    assert not module._within(17).holds
+
+
 def test_zeros_that_move_symmetrically_would_fail_by_symmetry(digits, monkeypatch):
     original = module._trained
     monkeypatch.setattr(module, "_trained", lambda *given: original(*given[:3], "sigmoid"))

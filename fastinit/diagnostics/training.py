@@ -262,25 +262,24 @@ class StartComparison:
         )
 
     def tables(self) -> tuple[Table, ...]:
-        """Return one table, a row a start."""
-        columns = (
-            *("start", "loss before", "loss after", "accuracy", "lowest", "highest"),
-            *(
-                "dead before",
-                "dead after",
-                "units before",
-                "units after",
-                "cosine before",
-                "cosine after",
-                "moved",
-            ),
+        """Return what was learnt from each start, and what became of the hidden units."""
+        learnt = Table(
+            f"Measured, {self.title}: means over the seeds, lowest and highest seed",
+            ("start", "loss before", "loss after", "accuracy", "lowest", "highest", "moved"),
+            tuple(map(_learnt, self.starts)),
         )
-        return (Table(f"Measured means over the seeds of {self.title}", columns, tuple(map(_row, self.starts))),)
+        units = Table(
+            "Measured, the same runs: hidden units before training and after, means over the seeds",
+            ("start", "dead", "dead after", "units", "units after", "cosine", "cosine after"),
+            tuple(map(_units, self.starts)),
+        )
+        return learnt, units
 
     def lines(self) -> list[str]:
-        """Return the title, the table and how to read it."""
-        table = self.tables()[0].lines()
-        return [self.title, "", *table, "", *textwrap.wrap(NOTES, 110), f"{self.seconds:.1f} s in all"]
+        """Return the title, the tables and how to read them."""
+        learnt, units = (table.lines() for table in self.tables())
+        notes = textwrap.wrap(NOTES, 100)
+        return [self.title, "", *learnt, "", *units, "", *notes, f"{self.seconds:.1f} s in all"]
 
     def facts(self) -> dict[str, Any]:
         """Return everything measured, as plain data: a list a quantity, [seed][epoch]."""
@@ -305,13 +304,17 @@ class StartComparison:
         return "\n".join(table.html() for table in self.tables())
 
 
-def _row(start: Start) -> tuple[str | float | None, ...]:
-    ends = {q: start.curve(q)[:, [0, -1]].mean(axis=0).tolist() for q in ("loss", "dead", "rank", "cosine")}
-    cosines = [None if np.isnan(cosine) else cosine for cosine in ends["cosine"]]
+def _learnt(start: Start) -> tuple[str | float, ...]:
+    losses = start.curve("loss")[:, [0, -1]].mean(axis=0).tolist()
     accuracy = start.curve("accuracy")[:, -1]
+    reached = [float(accuracy.mean()), float(accuracy.min()), float(accuracy.max())]
     moved = "all" if len(start.moved) == 4 else ", ".join(start.moved) or "nothing"
-    reached = map(float, (accuracy.mean(), accuracy.min(), accuracy.max()))
-    return (start.name, *ends["loss"], *reached, *ends["dead"], *ends["rank"], *cosines, moved)
+    return (start.name, *losses, *reached, moved)
+
+
+def _units(start: Start) -> tuple[str | float | None, ...]:
+    means = [start.curve(q)[:, epoch].mean() for q in ("dead", "rank", "cosine") for epoch in (0, -1)]
+    return (start.name, *(None if np.isnan(mean) else float(mean) for mean in means))
 
 
 def compare_starts(
