@@ -183,6 +183,12 @@ def test_a_run_of_the_comparison_is_that_run_alone(few, compared):
     assert compared.starts == compare_starts(few, seeds=2, epochs=2).starts
 
 
+def test_the_callers_images_stay_writable(few):
+    images = few.images.copy()
+    training.forward(training.initial(SIZES, STARTS["zero"], 0), images)
+    assert images.flags.writeable
+
+
 def test_every_seed_of_the_pretrained_start_begins_with_the_same_weights(compared):
     pretrained = start_of(compared, "pretrained")
     before = [run[0] for run in pretrained.states]

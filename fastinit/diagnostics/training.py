@@ -129,7 +129,8 @@ def forward(
 ) -> tuple[TensorValue, TensorValue]:
     """Return the hidden layer's activations and the logits, [images, units] and [images, classes]."""
     weight, bias, out_weight, out_bias = (parameter.tensor for parameter in parameters)
-    before = TensorValue.constant(Tensor.of_finite(images)) @ weight + bias
+    pixels = Tensor.of_finite(images.view())  # a view: a tensor's array becomes read-only
+    before = TensorValue.constant(pixels) @ weight + bias
     hidden: TensorValue = getattr(before, activation)()
     return hidden, hidden @ out_weight + out_bias
 
