@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
+import numpy as np
+
 from .arguments import as_u64
 from .arrays import draw_from
 from .autodiff import Tensor, TensorValue
@@ -13,7 +15,8 @@ from .errors import InitializationError, TensorAutodiffError, TensorError
 from .fill import fill
 from .initializers import XAVIER_UNIFORM
 from .names import refuse_duplicates, validate_name
-from .scale import check_fans, check_size
+from .scale import check_fans, check_size, xavier_scale
+from .tables import Cell, Table
 
 if TYPE_CHECKING:
     from .splitmix64 import SplitMix64
@@ -129,6 +132,13 @@ ShapeProductOverflow, AllocationFailed
     def __repr__(self) -> str:
         return f"NamedParameter({self._name!r}, shape={self._tensor.shape})"
 
+    def table(self) -> Table:
+        """Return its name and shape, and what its values measure, as a row."""
+        return Table(_CAPTION, _COLUMNS, (_row(self),))
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
 
 class NamedParameters:
     """A duplicate-checked collection in declaration order.
@@ -189,3 +199,34 @@ class NamedParameters:
 
     def __repr__(self) -> str:
         return f"NamedParameters({list(self._parameters)!r})"
+
+    def table(self) -> Table:
+        """Return the parameters in declaration order, a row each."""
+        rows = ((index, *_row(parameter)) for index, parameter in enumerate(self))
+        return Table(_CAPTION, ("index", *_COLUMNS), tuple(rows))
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+_CAPTION = (
+    "mean, sd, min and max as measured; Xavier sd: what a [fan_in, fan_out] matrix of that shape is drawn with"
+)
+_COLUMNS = ("name", "shape", "elements", "mean", "sd", "min", "max", "Xavier sd", "gradient")
+
+
+def _row(parameter: NamedParameter) -> tuple[Cell, ...]:
+    values = parameter.tensor.value.values
+    measured: tuple[Cell, ...] = (None,) * 4
+    if values.size:
+        with np.errstate(over="ignore", invalid="ignore"):  # sums near the largest float64 are inf
+            measured = tuple(float(measure()) for measure in (values.mean, values.std, values.min, values.max))
+    matrix = values.ndim == 2 and values.size
+    return (
+        parameter.name,
+        "x".join(map(str, values.shape)) or "scalar",
+        values.size,
+        *measured,
+        xavier_scale(*values.shape).standard_deviation if matrix else None,
+        parameter.tensor.gradient_snapshot() is not None,
+    )

@@ -270,7 +270,7 @@ class Plan(Mapping[str, PlannedTensor]):
         )
 
     def _repr_html_(self) -> str:
-        return self.table().html()
+        return self.table()._repr_html_()
 
     def __str__(self) -> str:
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -65,7 +66,8 @@ class Table:
             f"<tbody>\n{body}\n</tbody>\n</table>"
         )
 
-    _repr_html_ = html
+    def _repr_html_(self) -> str:
+        return notebook([self])
 
     def _numeric(self) -> tuple[bool, ...]:
         """Say of each column whether it holds numbers."""
@@ -74,7 +76,17 @@ class Table:
         return found or (False,) * len(self.columns)
 
 
+def notebook(tables: Iterable[Table]) -> str:
+    """Return what a notebook shows of tables: in its own colours, a long table scrolling by itself."""
+    return "\n".join(f'<div class="fastinit">\n{_STYLE}\n{table.html()}\n</div>' for table in tables)
+
+
 _CLASS = ' class="number"'
+_STYLE = (
+    "<style>.fastinit { max-height: 30em; overflow: auto; } "
+    ".fastinit table caption, .fastinit table tr th, .fastinit table tr td { text-align: left; } "
+    ".fastinit table tr .number { text-align: right; }</style>"
+)
 
 
 def _is_number(cell: Cell) -> bool:
@@ -92,4 +104,7 @@ def shown(cell: Cell) -> str:
 
 def _td(cell: Cell) -> str:
     text = html.escape(shown(cell))
-    return f'<td class="number" data-value="{cell!r}">{text}</td>' if _is_number(cell) else f"<td>{text}</td>"
+    if isinstance(cell, str | bool | None):
+        return f"<td>{text}</td>"
+    exact = float(cell) if isinstance(cell, float) else cell  # numpy's float64 is a float with a longer repr
+    return f'<td class="number" data-value="{exact!r}">{text}</td>'

@@ -17,13 +17,15 @@ from conftest import ROOT, run_python
 import fastinit
 
 PACKAGE = ROOT / "fastinit"
+DATA = ("*.json", "*.css", "*.js", "*.npz")
 
 # Top first; a module imports only from floors below its own. A new module must be given its floor here.
 FLOORS = [
     {"__main__"},
     {"cli"},
     {"diagnostics.pages"},
-    {"diagnostics.figures", "diagnostics.html"},
+    {"diagnostics.html"},
+    {"diagnostics.figures"},
     {"diagnostics.claims"},
     {"diagnostics", "diagnostics.report", "diagnostics.trace", "diagnostics.training", "dask"},
     {"diagnostics.digits", "diagnostics.populations", "diagnostics.symmetry"},
@@ -254,8 +256,7 @@ def test_the_wheel_is_one_for_every_python_from_3_11(wheel):
 def test_the_wheel_holds_what_runs_and_nothing_that_builds(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
-    data = {f"fastinit/layouts/{path.name}" for path in (PACKAGE / "layouts").glob("*.json")}
-    data.add("fastinit/diagnostics/digits.npz")
+    data = {path.relative_to(ROOT).as_posix() for pattern in DATA for path in PACKAGE.rglob(pattern)}
     assert sources | data | {"fastinit/py.typed", "fastinit/_core.pyi"} <= names
     extra = {name for name in names - sources - data if ".dist-info/" not in name}
     assert {name.split("/")[-1].split(".")[0] for name in extra} == {"py", "_core"}
@@ -280,8 +281,8 @@ def test_the_sdist_holds_all_that_builds_and_tests(sdist):
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc").rglob("*.[chm]*") if path.is_file()}
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
-    wanted |= {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.json")}
-    wanted |= {"fastinit/diagnostics/digits.npz", "fastinit/_core.pyx", "fastinit/_core.pyi", "fastinit/py.typed"}
+    wanted |= {path.relative_to(ROOT).as_posix() for pattern in DATA for path in PACKAGE.rglob(pattern)}
+    wanted |= {"fastinit/_core.pyx", "fastinit/_core.pyi", "fastinit/py.typed"}
     wanted |= {"pyproject.toml", "setup.py", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "MANIFEST.in"}
     assert wanted <= names, wanted - names
     assert not [name for name in names if name.endswith((".so", ".pyc", "_core.c"))]

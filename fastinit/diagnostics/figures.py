@@ -7,9 +7,10 @@ global changes, and no window opens.
 from __future__ import annotations
 
 import os
-from functools import singledispatch
+from collections.abc import Callable
+from functools import singledispatch, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,9 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Dispatch = TypeVar("Dispatch", bound=Callable[..., Any])
+
 FORMATS = (".svg", ".png")
-STYLE = {
+PALETTE = ("#2f7fc1", "#d55e00", "#0b9467", "#b8569b", "#a87b00", "#7d6bd0", "#808080", "#c4484d")
+"""Line colours: each with a contrast of 3 or more to a page's light and to its dark paper."""
+STYLE: dict[str, Any] = {
     "font.size": 9.0,
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "axes.prop_cycle": f"cycler('color', {list(PALETTE)})",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -35,9 +42,27 @@ STYLE = {
 }
 
 
+def style() -> Any:
+    """Return the context in which drawings are made and written: STYLE, whatever the user's matplotlibrc says."""
+    _matplotlib()
+    from matplotlib.style import context  # noqa: PLC0415
+
+    return context(["default", STYLE])
+
+
+def _in_style(dispatch: Dispatch) -> Dispatch:
+    @wraps(dispatch)  # `register` with it
+    def styled(result: object) -> Any:
+        with style():
+            return dispatch(result)
+
+    return cast(Dispatch, styled)
+
+
+@_in_style
 @singledispatch
 def draw(result: object) -> Figure:
-    """Return the drawing of a result."""
+    """Return the drawing of a result, made in `style`."""
     raise TypeError(f"there is no drawing of {type(result).__name__}")
 
 
@@ -95,13 +120,9 @@ def save(result: object, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"a figure's file ends in {' or '.join(FORMATS)}, got {str(path)!r}")
+    drawing = draw(result)
     with style():
-        draw(result).savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
-
-
-def style() -> Any:
-    """Return the context in which all drawings are made and written."""
-    return _matplotlib().rc_context(STYLE)
+        drawing.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
 def new_figure(width: float, height: float) -> Figure:
