@@ -13,7 +13,8 @@ function key(cell) {
 }
 
 function compare(a, b) {
-  return a.kind === NUMBER ? (a.value > b.value) - (a.value < b.value) : collator.compare(a.value, b.value);
+  if (a.kind === NUMBER) return (a.value > b.value) - (a.value < b.value);
+  return a.kind === TEXT ? collator.compare(a.value, b.value) : 0;
 }
 
 function sort(table, column, direction) {
