@@ -7,7 +7,7 @@ SEED ?= 17
 C_FILES := $(filter-out csrc/quantile_table.h, $(wildcard csrc/*.[ch] tests/native/*.c))
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*.[ch] fastinit/*.pyx)
 
-.PHONY: run test accuracy lint bench wheel clean
+.PHONY: run test accuracy pictures lint bench wheel clean
 
 run: $(VENV)/.built
 	mkdir -p run
@@ -19,6 +19,9 @@ test: $(VENV)/.built-test
 
 accuracy: $(VENV)/.built-test
 	$(BIN)/python tools/accuracy.py
+
+pictures: $(VENV)/.built-figures
+	$(BIN)/python tools/pictures.py
 
 lint: $(VENV)/.built-lint
 	$(BIN)/ruff check .

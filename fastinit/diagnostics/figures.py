@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 Dispatch = TypeVar("Dispatch", bound=Callable[..., Any])
 
 FORMATS = (".svg", ".png")
-PALETTE = ("#2f7fc1", "#d55e00", "#0b9467", "#b8569b", "#a87b00", "#7d6bd0", "#808080", "#c4484d")
+PALETTE = (
+    "#2f7fc1", "#d55e00", "#0b9467", "#b8569b", "#a87b00", "#7d6bd0", "#808080", "#c4484d", "#00909c", "#95683c",
+)  # fmt: skip
 """Line colours: each with a contrast of 3 or more to a page's light and to its dark paper."""
 STYLE: dict[str, Any] = {
     "font.size": 9.0,
