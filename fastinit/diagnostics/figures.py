@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Dispatch = TypeVar("Dispatch", bound=Callable[..., Any])
+_Dispatch = TypeVar("_Dispatch", bound=Callable[..., Any])
 
 FORMATS = (".svg", ".png")
 PALETTE = (
@@ -52,13 +52,13 @@ def style() -> Any:
     return context(["default", STYLE])
 
 
-def _in_style(dispatch: Dispatch) -> Dispatch:
+def _in_style(dispatch: _Dispatch) -> _Dispatch:
     @wraps(dispatch)  # `register` with it
     def styled(result: object) -> Any:
         with style():
             return dispatch(result)
 
-    return cast(Dispatch, styled)
+    return cast(_Dispatch, styled)
 
 
 @_in_style
