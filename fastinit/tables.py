@@ -82,6 +82,7 @@ def notebook(tables: Iterable[Table]) -> str:
 
 
 _CLASS = ' class="number"'
+_LINE = 40  # characters: a longer text may be broken into lines
 _STYLE = (
     "<style>.fastinit { max-height: 30em; overflow: auto; } "
     ".fastinit table caption, .fastinit table tr th, .fastinit table tr td { text-align: left; } "
@@ -105,6 +106,6 @@ def shown(cell: Cell) -> str:
 def _td(cell: Cell) -> str:
     text = html.escape(shown(cell))
     if isinstance(cell, str | bool | None):
-        return f"<td>{text}</td>"
+        return f'<td class="long">{text}</td>' if len(text) > _LINE else f"<td>{text}</td>"
     exact = float(cell) if isinstance(cell, float) else cell  # numpy's float64 is a float with a longer repr
     return f'<td class="number" data-value="{exact!r}">{text}</td>'

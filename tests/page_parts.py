@@ -46,6 +46,6 @@ def parts():
         Heading("Tables"),
         TABLE,
         WIDE,
-        Table("no row", ("a", "b"), ()),
+        Table("longer than the screen", ("a",), tuple((i,) for i in range(100))),
         "The last word.",
     ]

@@ -32,6 +32,10 @@ def test_the_page_is_valid_and_in_order():
     assert len(main.findall(".//caption")) == 3
 
 
+def test_a_table_without_rows_is_a_valid_page():
+    assert len(parsed(html.page("t", [Table("no row", ("a", "b"), ())])).findall(".//th")) == 2
+
+
 def test_headings_are_linked_where_there_are_several():
     tree = parsed(html.page("t", [Heading("one"), Heading("two")]))
     links = {link.get("href"): link.text for link in tree.iter("a")}
