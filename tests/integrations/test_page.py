@@ -270,10 +270,10 @@ def test_a_printed_page_is_whole(visit, every_part):
     """A reader of paper cannot scroll a region."""
     page = visit(every_part)
     page.emulate_media(media="print")
-    styles = (
-        "[...document.querySelectorAll('.scroll')].map(getComputedStyle).map(s => `${s.overflow} ${s.maxHeight}`)"
+    found = page.locator(".scroll").evaluate_all(
+        "all => all.map(region => getComputedStyle(region)).map(style => [style.overflow, style.maxHeight])"
     )
-    assert page.evaluate(styles) == [["visible", "none"]] * 5
+    assert found == [["visible", "none"]] * 5
 
 
 def test_without_scripts_the_page_is_whole_and_promises_nothing(visit, every_part):
