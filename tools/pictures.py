@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fastinit.diagnostics import figures, pages
+from fastinit.diagnostics.populations import measure_populations
 from fastinit.diagnostics.report import learner_report
 
 RESULTS: dict[str, Callable[[], object]] = {
     "report": learner_report,
+    "trace": measure_populations,
 }
 
 

@@ -18,7 +18,7 @@ from ..arrays import initialize
 from ..distributions import CenteredUniform
 from ..initializers import ZEROS, Initializer, VarianceScaling
 from ..scale import xavier_scale
-from ..tables import Table
+from ..tables import Table, notebook
 
 WIDTH = 64
 LAYERS = 4
@@ -139,7 +139,7 @@ class Populations:
         return {**dataclasses.asdict(self), "members": members, "edges": EDGES, "holds": self.holds}
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return notebook(self.tables())
 
 
 def measure_populations(seed: int = 17, alternate_seed: int | None = None) -> Populations:

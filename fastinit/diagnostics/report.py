@@ -15,7 +15,7 @@ from ..errors import DuplicateName, InitializationError, InvalidNameCharacter, Z
 from ..parameters import NamedParameter, NamedParameters
 from ..scale import XavierScale, xavier_scale
 from ..splitmix64 import SplitMix64
-from ..tables import Table
+from ..tables import Table, notebook
 from .symmetry import SymmetryProbe, zero_symmetry_probe
 
 FAN_IN, FAN_OUT = 2, 2
@@ -125,7 +125,7 @@ class LearnerReport:
         return (Table("Every value is computed for this report, none is typed in.", ("what", "found"), rows),)
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return notebook(self.tables())
 
 
 def learner_report(seed: int = 17, alternate_seed: int | None = None) -> LearnerReport:
