@@ -161,7 +161,7 @@ def test_the_figure_sets_the_weights_beside_the_gradient_of_zeros():
 def test_the_page_holds_the_figure_and_every_line():
     page = pages.page(learner_report())
     assert page.count("<svg") == page.count("<table>") == 1
-    assert all(f"<td>{line.split(': ', 1)[1]}</td>" in page for line in LINES)
+    assert all(f">{line.split(': ', 1)[1]}</td>" in page for line in LINES)
 
 
 def test_the_command_writes_its_views(capsys, tmp_path):

@@ -11,14 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fastinit.diagnostics import figures, pages
+from fastinit.diagnostics.claims import check_claims
 from fastinit.diagnostics.populations import measure_populations
 from fastinit.diagnostics.report import learner_report
+from fastinit.diagnostics.training import compare_starts
 
 RESULTS: dict[str, Callable[[], object]] = {
     "report": learner_report,
     "trace": measure_populations,
+    "train": compare_starts,
+    "claims": check_claims,
 }
-
 
 VIEWS = ((figures.draw, figures.save, "pictures", ".svg"), (pages.page, pages.save, "reports", ".html"))
 

@@ -21,7 +21,7 @@ from ..initializers import Initializer, Normal, Zeros, kaiming, lecun, xavier
 from ..parameters import NamedParameter, NamedParameters
 from ..scale import fans, xavier_scale
 from ..splitmix64 import GAMMA_INVERSE, SplitMix64, stream_for
-from ..tables import Table
+from ..tables import Table, notebook
 from .digits import CLASSES, Digits, Floats, load_digits
 from .training import HIDDEN, STARTS, epochs_of, forward, initial
 
@@ -88,7 +88,7 @@ class Claims:
         }
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return notebook(self.tables())
 
 
 def check_claims(digits: Digits | None = None, seed: SupportsIndex = 17) -> Claims:

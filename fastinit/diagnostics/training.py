@@ -29,7 +29,7 @@ from ..initializers import Constant, Initializer, Normal, Orthogonal, Uniform, Z
 from ..layout import read_header
 from ..parameters import NamedParameter, NamedParameters
 from ..splitmix64 import stream_for
-from ..tables import Table
+from ..tables import Table, notebook
 from .digits import CLASSES, Digits, Floats, load_digits, opened
 
 HIDDEN = 10
@@ -302,7 +302,7 @@ class StartComparison:
         }
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return notebook(self.tables())
 
 
 def _learnt(start: Start) -> tuple[str | float, ...]:
@@ -476,7 +476,7 @@ class DigitsRun:
         }
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return notebook(self.tables())
 
 
 def train_digits(seed: SupportsIndex = 17, epochs: int = 30) -> DigitsRun:
