@@ -273,7 +273,11 @@ def test_the_wheels_metadata_asks_for_numpy_alone(wheel):
     needed = [line for line in lines if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert needed == ["Requires-Dist: numpy>=2"]
     assert "Requires-Python: >=3.11" in lines
-    assert "License-Expression: MIT" in lines
+    assert "License-Expression: MIT AND CC-BY-4.0" in lines
+    assert [line for line in lines if line.startswith("License-File")] == [
+        "License-File: LICENSE",
+        "License-File: fastinit/diagnostics/digits.npz.license",
+    ]
 
 
 def test_the_sdist_holds_all_that_builds_and_tests(sdist):
