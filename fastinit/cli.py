@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
@@ -17,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .diagnostics.digits import Digits
     from .plan import Plan
+
+Command = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
+"""Adds a command: its name, what runs it, what it does."""
 
 GOOD, FAILED, REFUSED = 0, 1, 2
 DTYPE_WORDS = {
@@ -87,6 +91,20 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("fan_in", type=int, metavar="FAN_IN", help="weighted inputs summed into each output")
     scale.add_argument("fan_out", type=int, metavar="FAN_OUT", help="outputs that receive each input")
 
+    _add_lessons(command)
+    _add_propagate(command)
+
+    command("info", _info, "Print the machine, the kernels in use and how they were built.")
+
+    bench = command("bench", _bench, "Time fills beside memory itself and whatever peers are installed.")
+    bench.add_argument("--mib", type=int, default=512, help="size of the buffer in MiB (default 512)")
+    bench.add_argument("--threads", type=int, default=1, help="threads (default 1)")
+    bench.add_argument("--rounds", type=int, default=5, help="timed runs of each contestant (default 5)")
+    bench.add_argument("--dtype", choices=tuple(DTYPE_WORDS), help="one dtype (default: all)")
+    return parser
+
+
+def _add_lessons(command: Command) -> None:
     report = command("report", _report, "Print the learner report: one sampled projection and its checks.")
     report.add_argument("--seed", type=int, default=17, help="seed of the example (default 17)")
     _add_views(report)
@@ -118,14 +136,39 @@ def _parser() -> argparse.ArgumentParser:
     claims.add_argument("--html", metavar="FILE", help="write one self-contained page")
     claims.set_defaults(figure=None)
 
-    command("info", _info, "Print the machine, the kernels in use and how they were built.")
 
-    bench = command("bench", _bench, "Time fills beside memory itself and whatever peers are installed.")
-    bench.add_argument("--mib", type=int, default=512, help="size of the buffer in MiB (default 512)")
-    bench.add_argument("--threads", type=int, default=1, help="threads (default 1)")
-    bench.add_argument("--rounds", type=int, default=5, help="timed runs of each contestant (default 5)")
-    bench.add_argument("--dtype", choices=tuple(DTYPE_WORDS), help="one dtype (default: all)")
-    return parser
+def _add_propagate(command: Command) -> None:
+    propagate = command("propagate", _propagate, "Measure activations and gradients through depth, beside theory.")
+    propagate.add_argument(
+        "lesson",
+        nargs="?",
+        choices=("seed3",),
+        metavar="seed3",
+        help="the lesson's networks beside what is said of them",
+    )
+    propagate.add_argument("--activation", metavar="NAME", help="the nonlinearity (default relu)")
+    propagate.add_argument(
+        "--init",
+        metavar="INIT",
+        help='a name such as kaiming_normal, or JSON: {"kind": "normal", "mean": 0, "std": 0.02} '
+        "(default: six starts side by side)",
+    )
+    depth = propagate.add_mutually_exclusive_group()
+    depth.add_argument("--layers", type=int, metavar="L", help="weight matrices (default 50)")
+    depth.add_argument(
+        "--residual", type=int, metavar="N", help="2N additions x + f(x), with and without the factor 1/sqrt(2N)"
+    )
+    propagate.add_argument("--width", type=int, metavar="W", help="units of every layer (default 512)")
+    propagate.add_argument("--inputs", type=int, default=256, metavar="B", help="inputs in a batch (default 256)")
+    propagate.add_argument("--seeds", type=int, default=5, metavar="K", help="networks measured (default 5)")
+    propagate.add_argument("--seed", type=int, default=17, help="seed of the first (default 17)")
+    _add_views(propagate)
+
+    advice = command("recommend", _recommend, "Say which initializer goes before an activation, and why.")
+    advice.add_argument("activation", metavar="ACTIVATION", help="for example relu, tanh, gelu")
+    advice.add_argument(
+        "--residual-layers", type=int, metavar="N", help="for weights that write to a residual stream of N layers"
+    )
 
 
 def _add_plan_options(parser: argparse.ArgumentParser) -> None:
@@ -316,6 +359,33 @@ def _train(options: argparse.Namespace) -> int:
     return GOOD
 
 
+def _propagate(options: argparse.Namespace) -> int:
+    # One thread a product: they are too small for more, and `measure` runs a network on every CPU.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from .diagnostics import propagation  # noqa: PLC0415
+
+    sample = {name: getattr(options, name) for name in ("inputs", "seeds", "seed")}
+    chosen = {
+        name: getattr(options, name)
+        for name in ("activation", "init", "layers", "residual", "width")
+        if getattr(options, name) is not None
+    }
+    result: propagation.Comparison | propagation.Propagation
+    if options.lesson:
+        if chosen:
+            raise ValueError(f"the networks of {options.lesson} are fixed: leave out --{', --'.join(chosen)}")
+        result = propagation.lesson(**sample)
+    elif options.residual is not None:
+        chosen.pop("residual")
+        result = propagation.residual_stack(blocks=options.residual, **chosen, **sample)
+    elif options.init is not None:
+        result = propagation.propagate(**{"activation": "relu", **chosen}, **sample)
+    else:
+        result = propagation.six_schemes(**chosen, **sample)
+    _deliver(options, result)
+    return GOOD
+
+
 def _digits(options: argparse.Namespace) -> int:
     from .diagnostics.training import train_digits  # noqa: PLC0415
 
@@ -329,6 +399,19 @@ def _claims(options: argparse.Namespace) -> int:
     from .diagnostics.claims import check_claims  # noqa: PLC0415
 
     _deliver(options, check_claims(_digits_of(options), options.seed))
+    return GOOD
+
+
+def _recommend(options: argparse.Namespace) -> int:
+    from .initializers import recommend  # noqa: PLC0415
+
+    advice = recommend(options.activation, options.residual_layers)
+    facts = {
+        "initializer": advice.initializer.to_json(),
+        "scheme": advice.initializer.scheme,
+        "reason": advice.reason,
+    }
+    _print(options, facts, [f"{options.activation}: {advice.initializer.scheme}", advice.reason])
     return GOOD
 
 

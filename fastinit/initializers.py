@@ -8,6 +8,7 @@ as small JSON objects.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -635,6 +636,39 @@ XAVIER_UNIFORM = xavier("uniform")
 ZEROS = Zeros()
 ONES = Ones()
 POSITIONS = PositionIds()
+
+_FAMOUS = {"xavier": xavier, "glorot": glorot, "kaiming": kaiming, "he": he, "lecun": lecun}
+NAMED: dict[str, Initializer] = {
+    "zeros": ZEROS,
+    "ones": ONES,
+    "uniform": Uniform(),
+    "normal": Normal(),
+    "truncated_normal": TruncatedNormal(),
+    "identity": Identity(),
+    "orthogonal": Orthogonal(),
+    **{f"{family}_{shape}": made(shape) for family, made in _FAMOUS.items() for shape in SHAPES},
+}
+"""What fills a matrix with no further parameter, by the name of the function that does it."""
+
+
+def parse(text: str) -> Initializer:
+    """Return the initializer that a name of `NAMED`, or a JSON object as text, stands for.
+
+    Examples
+    --------
+    >>> from fastinit import initializers
+    >>> initializers.parse("he_normal") == initializers.kaiming("normal")
+    True
+    >>> initializers.parse('{"kind": "normal", "mean": 0, "std": 0.01}').std
+    0.01
+    """
+    if not text.lstrip().startswith("{"):
+        return NAMED[as_choice(text, NAMED, "initializer")]
+    try:
+        return from_json(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not a JSON object: {text!r}: {error}") from error
+
 
 # ---- which one ---------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from . import figures, html
 from .claims import Claims
 from .figures import draw, style
 from .populations import Populations
+from .propagation import Comparison, Propagation
 from .report import LearnerReport
 from .training import NOTES, DigitsRun, StartComparison
 
@@ -103,3 +104,33 @@ def _(found: Populations) -> str:
             *found.tables(),
         ),
     )
+
+
+# ---- signals through depth ---------------------------------------------------------------------------
+
+
+def _signals(title: str, sample: str, result: Comparison | Propagation) -> str:
+    with figures.style():
+        drawing = html.Figure(
+            figures.draw(result),
+            "Solid: measured, the median over the seeds; the tint spans all of them. Dashed: what theory expects "
+            "of an infinitely wide network. Grey: the band from 0.5 to 2 in which a signal is called stable. The "
+            "axis is cut at 1e-9 and 1e9; a magnitude of 0 has no place on it.",
+        )
+        opening = (
+            "How large a batch's activations are after every layer and the gradients that arrive there when those "
+            f"at the last layer are drawn from N(0, 1), in networks at their start: {sample}."
+        )
+        return html.page(title, (opening, drawing, *result.tables()))
+
+
+@page.register(Comparison)
+def page_of_signals(result: Comparison) -> str:
+    """Return the page of several networks."""
+    return _signals(result.title, result.runs[0].sample, result)
+
+
+@page.register(Propagation)
+def page_of_signal(result: Propagation) -> str:
+    """Return the page of one network."""
+    return _signals(result.stack.name, result.sample, result)
