@@ -400,7 +400,11 @@ def propagate(
 def measure(
     stacks: Sequence[Stack], seeds: SupportsIndex = 5, seed: SupportsIndex = 17
 ) -> tuple[Propagation, ...]:
-    """Measure several networks as `propagate` measures one, on all CPUs."""
+    """Measure several networks as `propagate` measures one, on all CPUs.
+
+    A BLAS that starts threads of its own for every product gets in the way: set ``OMP_NUM_THREADS=1`` before numpy
+    is loaded, as the command does.
+    """
     count, first = _count(seeds, "seeds"), as_u64(seed, "seed")
     as_u64(first + count - 1, "the last seed")
     # The products of one network wait for each other; whole networks do not.
