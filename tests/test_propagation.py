@@ -120,7 +120,8 @@ def test_theory_is_silent_on_weights_it_is_not_about(init):
 def test_a_residual_stack_grows_geometrically_and_is_bounded_by_e_with_the_factor():
     """Every relu branch adds half of c = 2 times the variance: 2**(2N), and (1 + 1/(2N))**(2N) < e."""
     n = 126
-    _, plain, up = expected("relu", kaiming("normal"), 2 * n, 512, residual=True)
+    means, plain, up = expected("relu", kaiming("normal"), 2 * n, 512, residual=True)
+    assert means[-1] / plain[-1] == pytest.approx(math.sqrt(2 / math.pi)), "a sum of normals is normal"
     assert plain[-1] ** 2 == pytest.approx(2.0 ** (2 * n), rel=1e-9)
     assert up[0] == pytest.approx(plain[-1], rel=1e-9)
     _, scaled, _ = expected("relu", Residual(kaiming("normal"), n), 2 * n, 512, residual=True)
@@ -251,6 +252,12 @@ def test_equal_weights_are_one_unit_and_drawn_ones_are_not():
     assert propagate("tanh", "xavier_normal", **SMALL).distinct_units == 24
 
 
+def test_of_several_networks_the_one_with_the_fewest_distinct_units_counts():
+    run = propagate("relu", "kaiming_normal", 8, 24, inputs=2, seeds=4)
+    each = [run.stack.measure(seed)[2] for seed in range(17, 21)]
+    assert run.distinct_units == min(each) < max(each)
+
+
 def test_deep_relu_networks_keep_the_second_moment_that_theory_expects():
     """Over many seeds the mean square, not its median, is the expectation; six standard errors."""
     stack = Stack("relu", kaiming("normal"), layers=3, width=64, inputs=32)
@@ -347,7 +354,8 @@ def test_a_page_holds_the_drawing_every_scheme_and_every_claim(lessons, tmp_path
     assert text.count("<svg") == 1
     assert text.count("<table") == 3
     assert all(f"<td>{run.stack.name}</td>" in text for run in lessons.runs)
-    assert lessons._repr_html_() in text
+    assert all(table.html() in text for table in lessons.tables())
+    assert all(table.html() in lessons._repr_html_() for table in lessons.tables())
 
 
 def test_the_drawing_shows_each_scheme_its_expectation_and_the_band(lessons, tmp_path):
@@ -357,6 +365,8 @@ def test_the_drawing_shows_each_scheme_its_expectation_and_the_band(lessons, tmp
         assert axis.get_yscale() == "log"
         solid = [line for line in axis.lines if line.get_linestyle() == "-"]
         assert len(solid) == len(lessons.runs)
+        dashed = [line for line in axis.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+        assert len(dashed) == sum(run.activations.expected is not None for run in lessons.runs) == 9
     kaiming_line = next(line for line in drawing.axes[0].lines if line.get_label() == "kaiming_normal + relu")
     run = next(run for run in lessons.runs if run.stack.name == "kaiming_normal + relu")
     assert list(kaiming_line.get_ydata()) == [size / run.activations.median[0] for size in run.activations.median]

@@ -66,8 +66,6 @@ class _Batch:
     def normalized(self) -> _Batch:
         """Return the same numbers in float32, the largest of them between 1 and 2."""
         largest = max(float(self.values.max()), -float(self.values.min()))
-        if largest == 0:
-            return _Batch(self.values.astype(np.float32, copy=False))
         shift = math.frexp(largest)[1] - 1
         return _Batch((self.values / 2.0**shift).astype(np.float32, copy=False), self.exponent + shift)
 
@@ -279,7 +277,7 @@ class Propagation:
         ]
 
     def _repr_html_(self) -> str:
-        return self.tables()[0].html()
+        return notebook(self.tables())
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +338,7 @@ class Comparison:
         return lines
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return notebook(self.tables())
 
 
 def propagate(
