@@ -47,6 +47,12 @@ EXACT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def one_thread_a_product(monkeypatch):
+    """The command sets it for its process, which here is that of all tests."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
 def over_a_normal(function):
     """E[function(z)], z a standard normal, by mpmath; kinks are at 0."""
     return mpmath.quad(lambda z: function(z) * mpmath.npdf(z), [-14, -6, -2, 0, 2, 6, 14])
@@ -327,7 +333,7 @@ def lessons():
         sys.stdout.buffer.write(pickle.dumps(lesson(inputs=16, seeds=2)))
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    ended = subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, check=True)
+    ended = subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, check=True)
     return pickle.loads(ended.stdout)
 
 
