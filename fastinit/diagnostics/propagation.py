@@ -22,7 +22,7 @@ from ..arrays import initialize, normal
 from ..initializers import ZEROS, Constant, Initializer, Normal, Residual, kaiming, lecun, parse, xavier
 from ..scale import NONLINEARITIES
 from ..splitmix64 import stream_for
-from ..tables import Cell, Table
+from ..tables import Cell, Table, notebook
 from ..threads import default_threads
 from .mean_field import ACTIVATIONS, Activation, expected
 
