@@ -133,7 +133,7 @@ def _add_lessons(command: Command) -> None:
     claims = command("claims", _claims, "Print what is often said about starting weights beside what is measured.")
     claims.add_argument("--seed", type=int, default=17, help="0 to 2**64 - 1 (default 17)")
     _add_digits(claims)
-    claims.add_argument("--html", metavar="FILE", help="write one self-contained page")
+    claims.add_argument("--html", metavar="FILE", type=_file, help="write one self-contained page")
     claims.set_defaults(figure=None)
 
 
@@ -447,8 +447,42 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _add_views(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--figure", metavar="FILE", help="draw it into FILE, .svg or .png (needs matplotlib)")
-    parser.add_argument("--html", metavar="FILE", help="write one self-contained page (needs matplotlib)")
+    parser.add_argument(
+        "--figure", metavar="FILE", type=_figure_file, help="draw it into FILE, .svg or .png (needs matplotlib)"
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", type=_drawn_file, help="write one self-contained page (needs matplotlib)"
+    )
+
+
+def _file(path: str) -> str:
+    """Refuse a view's file at once where it cannot be written, not after a minute's computation."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise argparse.ArgumentTypeError(f"cannot write {path!r}: there is no folder {folder!r}")
+    if os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"cannot write {path!r}: it is a folder")
+    return path
+
+
+def _drawn_file(path: str) -> str:
+    from .diagnostics import figures  # noqa: PLC0415
+
+    try:
+        figures.style()
+    except ImportError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return _file(path)
+
+
+def _figure_file(path: str) -> str:
+    from .diagnostics import figures  # noqa: PLC0415
+
+    try:
+        figures.format_of(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return _drawn_file(path)
 
 
 def _deliver(options: argparse.Namespace, result: Any, lines: list[str] | None = None) -> None:

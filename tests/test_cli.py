@@ -319,3 +319,33 @@ def test_sigterm_leaves_no_temporary_file(tmp_path):
         child.kill()
     assert child.returncode == 143
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "message"),
+    [
+        ("--figure", "curves.pdf", "ends in .svg or .png"),
+        ("--figure", "absent/curves.svg", "there is no folder"),
+        ("--html", "absent/page.html", "there is no folder"),
+        ("--html", ".", "is a folder"),
+    ],
+)
+def test_a_view_that_cannot_be_written_is_refused_before_the_work(
+    capsys, tmp_path, monkeypatch, option, path, message
+):
+    """A typo in a file's name cost the whole training run."""
+    from fastinit.diagnostics import training  # noqa: PLC0415
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "compare_starts", lambda *_, **__: pytest.fail("computed first"))
+    status, out, err = run(capsys, "train", option, path)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_a_view_names_the_extra_before_the_work(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, out, err = run(capsys, "trace", "--html", tmp_path / "page.html")
+    assert (status, out) == (2, "")
+    assert "pip install 'fastinit-weights[figures]'" in err

@@ -120,12 +120,17 @@ def _(result: DigitsRun) -> Figure:
 
 def save(result: object, path: str | os.PathLike[str]) -> None:
     """Draw `result` into a new or replaced file whose suffix names the format: .svg or .png."""
-    path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"a figure's file ends in {' or '.join(FORMATS)}, got {str(path)!r}")
-    drawing = draw(result)
+    suffix, drawing = format_of(path), draw(result)
     with style():
-        drawing.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        drawing.savefig(path, metadata={"Date": None} if suffix == ".svg" else None)
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a figure's file, in lower case; ValueError for any but .svg and .png."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"a figure's file ends in {' or '.join(FORMATS)}, got {str(path)!r}")
+    return suffix
 
 
 def new_figure(width: float, height: float) -> Figure:
