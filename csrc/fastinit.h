@@ -6,6 +6,7 @@
  *   fi_level_*      which kernels run
  *   fi_scale        fan arithmetic, in the same floating-point environment as the kernels
  *   fi_narrow       a finished float64 tensor to its dtype
+ *   fi_summarize    what stored weights hold
  *   fi_next_*       one draw at a time, in the shape numpy's bit generators have
  */
 #ifndef FASTINIT_H
@@ -113,6 +114,22 @@ void fi_keys(uint64_t *keys, int64_t count, uint64_t state);
 
 /* Round finite values, none beyond the dtype's largest, once, to nearest even; bits in native order. */
 void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits);
+
+/* What weights stored as little-endian bits hold: counts, extremes and central moments of the finite ones. Start
+ * from zeros and any finite anchor (one near the weights keeps a small spread around a large mean exact), and add
+ * runs to it in order; summaries of one anchor merge. The same runs give the same bits on every level. */
+typedef struct {
+    int64_t count, nan, inf, zeros;  /* count: finite ones */
+    int64_t at_low, at_high;         /* how many have exactly the value `low`, `high` */
+    double low, high;
+    double anchor, mean, m2, m3, m4; /* mean of x - anchor; sums of powers of the differences from it */
+} fi_summary;
+
+void fi_summarize(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype);
+void fi_summary_merge(fi_summary *a, const fi_summary *b);
+
+/* Little-endian stored bits to float64, exactly. */
+void fi_widen(double *values, const void *bits, int64_t count, fi_dtype dtype);
 
 /* The compiler and the flags this was built with. */
 const char *fi_build_compiler(void);

@@ -8,8 +8,11 @@
 /* `stream`: write around the caches where the level can (see fi_region_prepare). */
 typedef void (*fi_kernel)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, bool stream);
 
+typedef void (*fi_summarizer)(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype);
+
 typedef struct {
     const char *name;
+    fi_summarizer summarize;
     fi_kernel fill[FI_BASES][FI_DTYPES];
 } fi_level;
 

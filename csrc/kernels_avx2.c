@@ -304,8 +304,15 @@ static inline void stream_line(void *out, line_t line) { _mm256_stream_si256(out
 
 #include "lines.h"
 
+#define FI_VECTOR 4
+#define FI_LEAST _mm256_min_pd
+#define FI_MOST _mm256_max_pd
+#include "summary.h"
+
+DEFINE_SUMMARIZE(avx2)
+
 FI_TARGET_END
 
-const fi_level fi_level_avx2 = {.name = "avx2", .fill = LEVEL_TABLE};
+const fi_level fi_level_avx2 = {.name = "avx2", .summarize = summarize_avx2, .fill = LEVEL_TABLE};
 
 #endif

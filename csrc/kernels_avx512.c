@@ -282,8 +282,15 @@ static inline void stream_line(void *out, line_t line) { _mm512_stream_si512(out
 
 #include "lines.h"
 
+#define FI_VECTOR 8
+#define FI_LEAST _mm512_min_pd
+#define FI_MOST _mm512_max_pd
+#include "summary.h"
+
+DEFINE_SUMMARIZE(avx512)
+
 FI_TARGET_END
 
-const fi_level fi_level_avx512 = {.name = "avx512", .fill = LEVEL_TABLE};
+const fi_level fi_level_avx512 = {.name = "avx512", .summarize = summarize_avx512, .fill = LEVEL_TABLE};
 
 #endif

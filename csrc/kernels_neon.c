@@ -252,6 +252,11 @@ static inline void stream_line(void *out, line_t line) { vst1q_u8(out, line); } 
 
 #include "lines.h"
 
-const fi_level fi_level_neon = {.name = "neon", .fill = LEVEL_TABLE};
+#define FI_VECTOR 2
+#include "summary.h"
+
+DEFINE_SUMMARIZE(neon)
+
+const fi_level fi_level_neon = {.name = "neon", .summarize = summarize_neon, .fill = LEVEL_TABLE};
 
 #endif

@@ -49,4 +49,9 @@ static inline uint8_t to_float8_e5m2(double w) { return (uint8_t)to_format(w, &f
 
 #include "table.h"
 
-const fi_level fi_level_portable = {.name = "portable", .fill = LEVEL_TABLE};
+#define FI_VECTOR 2
+#include "summary.h"
+
+DEFINE_SUMMARIZE(portable)
+
+const fi_level fi_level_portable = {.name = "portable", .summarize = summarize_portable, .fill = LEVEL_TABLE};

@@ -48,6 +48,12 @@ cdef extern from "fastinit.h" nogil:
     void fi_rectifier_scale(double *scale, double slope, double moment)
     void fi_keys(uint64_t *keys, int64_t count, uint64_t state)
     void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits)
+    ctypedef struct fi_summary:
+        int64_t count, nan, inf, zeros, at_low, at_high
+        double low, high, anchor, mean, m2, m3, m4
+    void fi_summarize(fi_summary *, const void *bits, int64_t count, fi_dtype dtype)
+    void fi_summary_merge(fi_summary *, const fi_summary *)
+    void fi_widen(double *values, const void *bits, int64_t count, fi_dtype dtype)
     const char *fi_build_compiler()
     const char *fi_build_flags()
     bint fi_level_self_test()
@@ -236,6 +242,53 @@ def narrow(object values, object out, int dtype, int itemsize):
             PyBuffer_Release(&target)
     finally:
         PyBuffer_Release(&source)
+
+
+def widen(object bits, object out, int dtype, int itemsize):
+    """Decode the contiguous little-endian `bits`, of `itemsize` bytes each, into the contiguous float64 `out`."""
+    cdef Py_buffer source, target
+    PyObject_GetBuffer(bits, &source, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        try:
+            if target.len * itemsize != source.len * 8:
+                raise ValueError("bits and out differ in size")
+            with nogil:
+                fi_widen(<double *> target.buf, source.buf, target.len // 8, <fi_dtype> dtype)
+        finally:
+            PyBuffer_Release(&target)
+    finally:
+        PyBuffer_Release(&source)
+
+
+@cython.final
+cdef class Summary:
+    """Counts, extremes and central moments of stored weights, gathered run by run; see fi_summary."""
+
+    cdef fi_summary summary
+
+    def __init__(self, double anchor):
+        self.summary.anchor = anchor
+
+    def add(self, object bits, int dtype, int itemsize):
+        """Add the contiguous little-endian `bits`, of `itemsize` bytes each, without the GIL."""
+        cdef Py_buffer source
+        PyObject_GetBuffer(bits, &source, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                fi_summarize(&self.summary, source.buf, source.len // itemsize, <fi_dtype> dtype)
+        finally:
+            PyBuffer_Release(&source)
+
+    def merge(self, Summary other not None):
+        """Add what `other`, of the same anchor, has seen after this one."""
+        if other.summary.anchor != self.summary.anchor:
+            raise ValueError("the summaries differ in their anchors")
+        fi_summary_merge(&self.summary, &other.summary)
+
+    def facts(self):
+        """{field: value} of the fi_summary."""
+        return self.summary
 
 
 def level():

@@ -274,7 +274,7 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
             raise CheckpointError(f"cannot read {path}: it is a device, pipe or socket; name a file")
         with path.open("rb") as file:
             header = read_header(file, str(path))
-            plan = _described_plan(header.layout, header.metadata, path)
+            plan = described_plan(header.layout, header.metadata, path)
             if not plan.nbytes:
                 return Verification(plan, ())
             with _mapping(file.fileno(), mmap.ACCESS_READ) as mapped:
@@ -292,7 +292,19 @@ def _follows_from_header(plan: Plan) -> bool:
         return False
 
 
-def _described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path) -> Plan:
+def is_described(metadata: dict[str, str]) -> bool:
+    """Say whether a header's metadata claims to hold the plan of its file."""
+    return any(key.startswith(_PREFIX) for key in metadata)
+
+
+def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path) -> Plan:
+    """Return the plan that the header of a file written by `write_checkpoint` describes.
+
+    Raises
+    ------
+    CheckpointError
+        If its metadata is not what `write_checkpoint` wrote.
+    """
     facts = {key.removeprefix(_PREFIX): value for key, value in metadata.items() if key.startswith(_PREFIX)}
     missing = {"version", "seed", "policy", "order"} - facts.keys()
     if missing:

@@ -94,6 +94,23 @@ def _parser() -> argparse.ArgumentParser:
     _add_lessons(command)
     _add_propagate(command)
 
+    diagnose = command("diagnose", _diagnose, "Measure every tensor of a checkpoint against what it should be.")
+    diagnose.add_argument(
+        "file", metavar="FILE", help="a .safetensors file, or the .safetensors.index.json of shards"
+    )
+    diagnose.add_argument("--plan", metavar="FILE", help="judge by a plan written by `fastinit show --json`")
+    diagnose.add_argument("--policy", help="judge by the plan that a policy makes of the file's header")
+    diagnose.add_argument("--seed", type=int, help="of that plan (default 17; alone: policy xavier)")
+    diagnose.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="GLOB=STD",
+        help="the standard deviation of the tensors so named, to 1 %%; goes before the plan; may be repeated",
+    )
+    diagnose.add_argument("--quiet", action="store_true", help="no progress line")
+    _add_views(diagnose)
+
     command("info", _info, "Print the machine, the kernels in use and how they were built.")
 
     bench = command("bench", _bench, "Time fills beside memory itself and whatever peers are installed.")
@@ -413,6 +430,37 @@ def _recommend(options: argparse.Namespace) -> int:
     }
     _print(options, facts, [f"{options.activation}: {advice.initializer.scheme}", advice.reason])
     return GOOD
+
+
+def _diagnose(options: argparse.Namespace) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from .diagnostics.diagnosis import diagnose  # noqa: PLC0415
+    from .plan import Plan  # noqa: PLC0415
+
+    if options.plan and (options.policy or options.seed is not None):
+        raise ValueError("--plan already says seed and policy; leave out --seed and --policy")
+    policy = options.policy or (None if options.seed is None else "xavier")
+    with _Progress("diagnose", options.quiet) as progress:
+        diagnosis = diagnose(
+            options.file,
+            plan=Plan.from_json(Path(options.plan).read_text(encoding="utf-8")) if options.plan else None,
+            seed=17 if options.seed is None else options.seed,
+            policy=policy,
+            rules=dict(map(_rule, options.expect)),
+            progress=progress,
+        )
+    options.status = GOOD if diagnosis else FAILED
+    _deliver(options, diagnosis)
+    return int(options.status)
+
+
+def _rule(text: str) -> tuple[str, float]:
+    glob, _, std = text.rpartition("=")
+    try:
+        return glob, float(std)
+    except ValueError:
+        raise ValueError(f"--expect takes GLOB=STD, for example '*c_proj.weight=0.0041', got {text!r}") from None
 
 
 def _info(options: argparse.Namespace) -> int:

@@ -27,6 +27,8 @@ FLOORS = [
     {"diagnostics.html"},
     {"diagnostics.figures"},
     {"diagnostics.claims"},
+    {"diagnostics.diagnosis"},
+    {"diagnostics.expectations", "diagnostics.stored"},
     {"diagnostics", "diagnostics.report", "diagnostics.trace", "diagnostics.training", "dask"},
     {"diagnostics.digits", "diagnostics.populations", "diagnostics.propagation", "diagnostics.symmetry"},
     {"bench", "checkpoint", "jax", "torch", "parameters", "diagnostics.mean_field"},

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from .diagnosis import Diagnosis
+from .expectations import density
 from .populations import EDGES, LAYERS, Population, Populations
 from .propagation import HIGHEST, LOWEST, Comparison, Propagation
 from .report import LearnerReport
@@ -253,3 +255,39 @@ def draw_signals(result: Comparison) -> Figure:
 def draw_signal(result: Propagation) -> Figure:
     """Draw the magnitudes of one network."""
     return draw_signals(Comparison(result.stack.name, (result,)))
+
+
+# ---- a diagnosed checkpoint --------------------------------------------------------------------------
+
+
+@draw.register(Diagnosis)
+def _(result: Diagnosis) -> Figure:
+    """Draw the histograms of the tensors found wrong, then of the largest, at most twelve."""
+    wrong = {name for finding in result.findings for name in finding.tensors}
+    shown = [(t, t.measured) for t in result.tensors if t.measured is not None and t.measured.sampled]
+    shown.sort(key=lambda pair: (pair[0].name not in wrong, -pair[0].layout.size))
+    shown = shown[:12]
+    columns = min(3, len(shown)) or 1
+    rows = -(-len(shown) // columns) or 1
+    figure = new_figure(3.4 * columns, 0.4 + 2.3 * rows)
+    cells = figure.subplots(rows, columns, squeeze=False).ravel()
+    for cell, (tensor, measured) in zip(cells, shown, strict=False):
+        low, high = measured.low, measured.high
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges = np.linspace(low, high, len(measured.histogram) + 1)
+        heights = np.array(measured.histogram) / measured.sampled / np.diff(edges)
+        color = "tab:red" if tensor.name in wrong else "tab:blue"
+        cell.stairs(heights, edges, fill=True, color=color, alpha=0.6)
+        grid = np.linspace(low, high, 200)
+        expected = None if tensor.expected is None else density(tensor.expected.content, grid)
+        if expected is not None:
+            cell.plot(grid, expected, color="black", linewidth=1)
+        elif tensor.expected is not None:
+            for side in (-1, 1):
+                cell.axvline(side * tensor.expected.std, color="black", linewidth=1, linestyle="--")
+        cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7)
+        cell.set_yticks([])
+    for cell in cells[len(shown) :]:
+        cell.set_axis_off()
+    return figure

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from . import figures, html
 from .claims import Claims
+from .diagnosis import Diagnosis
 from .figures import draw, style
 from .populations import Populations
 from .propagation import Comparison, Propagation
@@ -24,7 +25,7 @@ def page(result: object) -> str:
     raise TypeError(f"there is no page of {type(result).__name__}")
 
 
-@page.register
+@page.register(Diagnosis)
 def _(result: StartComparison) -> str:
     with style():
         figure = html.Figure(
@@ -44,14 +45,14 @@ def _(result: StartComparison) -> str:
         )
 
 
-@page.register
+@page.register(Diagnosis)
 def _(result: DigitsRun) -> str:
     with style():
         caption = "Measured on one seed; the dashed line is the goal of 95 %."
         return html.page("Digits", (*result.lines()[-1:], html.Figure(draw(result), caption), *result.tables()))
 
 
-@page.register
+@page.register(Diagnosis)
 def _(result: Claims) -> str:
     claims, *fans = result.tables()
     return html.page(
@@ -134,3 +135,22 @@ def page_of_signals(result: Comparison) -> str:
 def page_of_signal(result: Propagation) -> str:
     """Return the page of one network."""
     return _signals(result.stack.name, result.sample, result)
+
+
+@page.register(Diagnosis)
+def _(result: Diagnosis) -> str:
+    with figures.style():
+        return html.page(
+            f"Diagnosis of {os.path.basename(result.path)}",
+            [
+                *result.conclusions(),
+                html.Figure(
+                    figures.draw(result),
+                    "Measured: the density of each tensor's weights (all, or an evenly spread sample of 8,192), "
+                    "first of the tensors found wrong, in red, then of the largest. Expected: the black curve is "
+                    "the density the plan draws from; dashed lines are one standard deviation of a rule either "
+                    "side of 0.",
+                ),
+                *result.tables(),
+            ],
+        )

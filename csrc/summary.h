@@ -1,0 +1,280 @@
+/* Stored weights back to numbers: their extremes and central moments, in one pass over memory.
+ *
+ * Every level compiles this same plain C for its own instruction set. The eight lanes and the order in which
+ * they are added are part of the specification, so the moments are the same bits on every level.
+ */
+#ifndef FI_SUMMARY_H
+#define FI_SUMMARY_H
+
+#include <math.h>
+#include <string.h>
+
+#include "convert.h"
+#include "fastinit.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define FI_LITTLE(bits, x) __builtin_bswap##bits(x)
+#else
+#define FI_LITTLE(bits, x) (x)
+#endif
+
+#define FI_EVERY_LEVEL static inline __attribute__((always_inline))
+enum { SUMMARY_LANES = 16, SUMMARY_BLOCK = 2048 };
+
+FI_EVERY_LEVEL double from_float64_bits(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+FI_EVERY_LEVEL float from_float32_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* A narrow format's exponent and significand moved under those of float32, whose bias is larger by a power of
+ * two: one exact multiplication puts it right, subnormals included, with no branch. */
+FI_EVERY_LEVEL float from_float16_bits(uint32_t bits) {
+    uint32_t magnitude = bits & 0x7FFF, sign = (bits & 0x8000) << 16;
+    float x = from_float32_bits(magnitude << 13) * 0x1p112f;
+    uint32_t wide;
+    memcpy(&wide, &x, sizeof wide);
+    wide |= magnitude >= 0x7C00 ? UINT32_C(0x7F800000) : 0;
+    return from_float32_bits(wide | sign);
+}
+
+FI_EVERY_LEVEL float from_float8_e4m3fn_bits(uint32_t bits) {
+    uint32_t magnitude = bits & 0x7F, sign = (bits & 0x80) << 24;
+    float x = from_float32_bits(magnitude << 20) * 0x1p120f;
+    uint32_t wide;
+    memcpy(&wide, &x, sizeof wide);
+    wide |= magnitude == 0x7F ? UINT32_C(0x7FC00000) : 0; /* its one NaN; it has no infinity */
+    return from_float32_bits(wide | sign);
+}
+
+/* Little-endian stored bits, at any address, to float64. */
+FI_EVERY_LEVEL void widen_each(double *values, const void *bits, int64_t count, fi_dtype dtype) {
+    const unsigned char *at = bits;
+    uint64_t x8;
+    uint32_t x4;
+    uint16_t x2;
+    switch (dtype) {
+    case FI_FLOAT64:
+        for (int64_t i = 0; i < count; i++) {
+            memcpy(&x8, at + 8 * i, 8);
+            values[i] = from_float64_bits(FI_LITTLE(64, x8));
+        }
+        break;
+    case FI_FLOAT32:
+        for (int64_t i = 0; i < count; i++) {
+            memcpy(&x4, at + 4 * i, 4);
+            values[i] = from_float32_bits(FI_LITTLE(32, x4));
+        }
+        break;
+    case FI_FLOAT16:
+        for (int64_t i = 0; i < count; i++) {
+            memcpy(&x2, at + 2 * i, 2);
+            values[i] = from_float16_bits(FI_LITTLE(16, x2));
+        }
+        break;
+    case FI_BFLOAT16:
+        for (int64_t i = 0; i < count; i++) {
+            memcpy(&x2, at + 2 * i, 2);
+            values[i] = from_float32_bits((uint32_t)FI_LITTLE(16, x2) << 16);
+        }
+        break;
+    case FI_FLOAT8_E4M3FN:
+        for (int64_t i = 0; i < count; i++) values[i] = from_float8_e4m3fn_bits(at[i]);
+        break;
+    default: /* float8_e5m2 is the upper half of a float16 */
+        for (int64_t i = 0; i < count; i++) values[i] = from_float16_bits((uint32_t)at[i] << 8);
+    }
+}
+
+/* The compilers' own vectors, of the width the level's file has set; VECTORS of them hold the eight lanes. */
+#define VECTORS (SUMMARY_LANES / FI_VECTOR)
+#define EACH _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
+typedef double vector_t __attribute__((vector_size(8 * FI_VECTOR)));
+typedef int64_t mask_t __attribute__((vector_size(8 * FI_VECTOR)));
+
+typedef struct {
+    vector_t sum[VECTORS], low[VECTORS], high[VECTORS];
+} first_t;
+
+typedef struct {
+    vector_t m2[VECTORS], m3[VECTORS], m4[VECTORS];
+} second_t;
+
+FI_EVERY_LEVEL vector_t where(mask_t mask, vector_t yes, vector_t no) {
+    return (vector_t)(((mask_t)yes & mask) | ((mask_t)no & ~mask));
+}
+
+#ifndef FI_LEAST /* else the level's own instruction, which must do just this */
+#define FI_LEAST(a, b) where((a) < (b), a, b)
+#define FI_MOST(a, b) where((a) > (b), a, b)
+#endif
+
+FI_EVERY_LEVEL double total(const vector_t *vectors) {
+    double x[SUMMARY_LANES];
+    memcpy(x, vectors, sizeof x);
+    for (int step = SUMMARY_LANES / 2; step; step /= 2) for (int i = 0; i < step; i++) x[i] += x[i + step];
+    return x[0];
+}
+
+/* `real` is all ones where a lane holds a weight and not the filling of the last lanes. */
+FI_EVERY_LEVEL void first_step(first_t *pass, const double *x, const mask_t *real, double anchor) {
+    EACH {
+        vector_t value;
+        memcpy(&value, x + FI_VECTOR * v, sizeof value);
+        vector_t y = value - anchor;
+        pass->sum[v] += real ? where(real[v], y, y - y) : y;
+        pass->low[v] = FI_LEAST(value, pass->low[v]);
+        pass->high[v] = FI_MOST(value, pass->high[v]);
+    }
+}
+
+FI_EVERY_LEVEL void second_step(second_t *pass, const double *x, const mask_t *real, double anchor, double mean) {
+    EACH {
+        vector_t value;
+        memcpy(&value, x + FI_VECTOR * v, sizeof value);
+        vector_t d = (value - anchor) - mean;
+        if (real) d = where(real[v], d, d - d);
+        vector_t square = d * d;
+        pass->m2[v] += square;
+        pass->m3[v] += square * d;
+        pass->m4[v] += square * square;
+    }
+}
+
+/* The last, partial lanes, filled up with the first value: it moves no extreme. */
+FI_EVERY_LEVEL void load_rest(double *rest, mask_t *real, const double *x, int64_t begin, int64_t count) {
+    int64_t marks[SUMMARY_LANES];
+    for (int lane = 0; lane < SUMMARY_LANES; lane++) {
+        bool is_real = begin + lane < count;
+        rest[lane] = is_real ? x[begin + lane] : x[0];
+        marks[lane] = -(int64_t)is_real;
+    }
+    memcpy(real, marks, sizeof marks);
+}
+
+FI_EVERY_LEVEL first_t first_pass(const double *x, int64_t count, double anchor) {
+    first_t pass = {0};
+    EACH pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
+    int64_t i = 0;
+    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) first_step(&pass, x + i, NULL, anchor);
+    if (i < count) {
+        double rest[SUMMARY_LANES];
+        mask_t real[VECTORS];
+        load_rest(rest, real, x, i, count);
+        first_step(&pass, rest, real, anchor);
+    }
+    return pass;
+}
+
+FI_EVERY_LEVEL second_t second_pass(const double *x, int64_t count, double anchor, double mean) {
+    second_t pass = {0};
+    int64_t i = 0;
+    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) second_step(&pass, x + i, NULL, anchor, mean);
+    if (i < count) {
+        double rest[SUMMARY_LANES];
+        mask_t real[VECTORS];
+        load_rest(rest, real, x, i, count);
+        second_step(&pass, rest, real, anchor, mean);
+    }
+    return pass;
+}
+
+/* Count by stored bits: many more of them than of float64 values fit a register. A block's count fits 16 bits. */
+#define DEFINE_COUNT(width, counter)                                                                      \
+    FI_EVERY_LEVEL int64_t count_bits##width(const unsigned char *at, int64_t count, uint64_t mask,       \
+                                             uint64_t bits) {                                             \
+        uint##width##_t kept = (uint##width##_t)mask, wanted = (uint##width##_t)bits, x;                  \
+        counter equal = 0;                                                                                \
+        for (int64_t i = 0; i < count; i++) {                                                             \
+            memcpy(&x, at + sizeof x * (size_t)i, sizeof x);                                              \
+            equal = (counter)(equal + ((FI_LITTLE(width, x) & kept) == wanted));                          \
+        }                                                                                                 \
+        return equal;                                                                                     \
+    }
+DEFINE_COUNT(8, uint16_t)
+DEFINE_COUNT(16, uint16_t)
+DEFINE_COUNT(32, uint32_t)
+DEFINE_COUNT(64, int64_t)
+
+/* How many stored weights are exactly `value`; zeros of either sign are one value. */
+FI_EVERY_LEVEL int64_t count_equal(const void *at, int64_t count, fi_dtype dtype, double value) {
+    int width = formats[dtype].bits;
+    uint64_t mask = UINT64_MAX >> (64 - width), bits = 0;
+    if (value == 0) {
+        mask >>= 1;
+    } else {
+        bits = to_format(value, &formats[dtype]);
+    }
+    switch (width) {
+    case 8: return count_bits8(at, count, mask, bits);
+    case 16: return count_bits16(at, count, mask, bits);
+    case 32: return count_bits32(at, count, mask, bits);
+    default: return count_bits64(at, count, mask, bits);
+    }
+}
+
+/* Leave the finite values, in their order; count the others. */
+static inline int64_t keep_finite(fi_summary *summary, double *x, int64_t count) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        summary->nan += isnan(x[i]) != 0;
+        summary->inf += isinf(x[i]) != 0;
+        if (isfinite(x[i])) x[kept++] = x[i];
+    }
+    return kept;
+}
+
+/* The second pass is over the differences from the block's own mean, so nothing cancels: the textbook
+ * formula from plain sums loses every digit where the mean is large beside the spread. */
+FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, int64_t stored,
+                              fi_dtype dtype) {
+    int64_t count = stored;
+    double anchor = summary->anchor;
+    first_t first = first_pass(x, count, anchor);
+    if (!isfinite(total(first.sum))) {
+        count = keep_finite(summary, x, count);
+        if (count == 0) return;
+        first = first_pass(x, count, anchor);
+    }
+    double mean = total(first.sum) / (double)count;
+    second_t second = second_pass(x, count, anchor, mean);
+    fi_summary block = {.count = count, .low = x[0], .high = x[0], .anchor = anchor, .mean = mean,
+                        .zeros = count_equal(bits, stored, dtype, 0), .m2 = total(second.m2), .m3 = total(second.m3), .m4 = total(second.m4)};
+    double low[SUMMARY_LANES], high[SUMMARY_LANES];
+    memcpy(low, first.low, sizeof low);
+    memcpy(high, first.high, sizeof high);
+    for (int lane = 0; lane < SUMMARY_LANES; lane++) {
+        block.low = low[lane] < block.low ? low[lane] : block.low;
+        block.high = high[lane] > block.high ? high[lane] : block.high;
+    }
+    /* A smooth distribution has a new extreme in few blocks, so the extremes are seldom counted. */
+    if (summary->count == 0 || block.low <= summary->low)
+        block.at_low = count_equal(bits, stored, dtype, block.low);
+    if (summary->count == 0 || block.high >= summary->high)
+        block.at_high = count_equal(bits, stored, dtype, block.high);
+    fi_summary_merge(summary, &block);
+}
+
+FI_EVERY_LEVEL void summarize(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype) {
+    double x[SUMMARY_BLOCK];
+    int64_t itemsize = formats[dtype].bits / 8;
+    for (int64_t begin = 0; begin < count; begin += SUMMARY_BLOCK) {
+        int64_t length = count - begin < SUMMARY_BLOCK ? count - begin : SUMMARY_BLOCK;
+        const char *at = (const char *)bits + begin * itemsize;
+        widen_each(x, at, length, dtype);
+        add_block(summary, x, at, length, dtype);
+    }
+}
+
+#define DEFINE_SUMMARIZE(level)                                                                           \
+    static void summarize_##level(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype) { \
+        summarize(summary, bits, count, dtype);                                                           \
+    }
+
+#endif
