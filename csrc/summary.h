@@ -13,9 +13,13 @@
 #include "fastinit.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define FI_LITTLE(bits, x) __builtin_bswap##bits(x)
+#define FI_LITTLE(width, x) FI_SWAP##width(x)
+#define FI_SWAP8(x) (x)
+#define FI_SWAP16 __builtin_bswap16
+#define FI_SWAP32 __builtin_bswap32
+#define FI_SWAP64 __builtin_bswap64
 #else
-#define FI_LITTLE(bits, x) (x)
+#define FI_LITTLE(width, x) (x)
 #endif
 
 #define FI_EVERY_LEVEL static inline __attribute__((always_inline))
@@ -245,7 +249,8 @@ FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, 
     double mean = total(first.sum) / (double)count;
     second_t second = second_pass(x, count, anchor, mean);
     fi_summary block = {.count = count, .low = x[0], .high = x[0], .anchor = anchor, .mean = mean,
-                        .zeros = count_equal(bits, stored, dtype, 0), .m2 = total(second.m2), .m3 = total(second.m3), .m4 = total(second.m4)};
+                        .zeros = count_equal(bits, stored, dtype, 0),
+                        .m2 = total(second.m2), .m3 = total(second.m3), .m4 = total(second.m4)};
     double low[SUMMARY_LANES], high[SUMMARY_LANES];
     memcpy(low, first.low, sizeof low);
     memcpy(high, first.high, sizeof high);

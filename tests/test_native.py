@@ -122,3 +122,17 @@ def test_every_value_of_every_dtype_is_rounded_right(
 ) -> None:
     """A double rounding, a midpoint to the odd side, a subnormal flushed, a carry lost: on some level only."""
     assert "roundings right" in run(compiled, target, "rounding", tmp_path, float32_values)
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_stored_weights_are_summarized_alike_by_every_level_compiler_and_byte_order(
+    compiled, target: str, tmp_path: Path
+) -> None:
+    """A summary in another order of addition, or little-endian bytes taken for the host's own."""
+    blocks = []
+    for who in ("gcc", target):
+        (tmp_path / who).mkdir(exist_ok=True)
+        output = run(compiled, who, "summary", tmp_path / who)
+        blocks += [block.split("\n", 1)[1] for block in output.split("level ")[1:]]
+    assert len(blocks) >= 2
+    assert all(block == blocks[0] for block in blocks), "\n".join(blocks)
