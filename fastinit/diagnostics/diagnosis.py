@@ -424,9 +424,6 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
     elif e is not None:
         yield from (found(kind, sentence) for kind, sentence in _against(m, e, tensor.layout.dtype))
     if is_drawn and m.low < m.high:
-        spike = _spike(m, sample, tensor.layout.dtype)
-        if spike:
-            yield found("spike", spike)
         repeats = tensor.repeats()
         if repeats:
             axis, parts = repeats
@@ -440,6 +437,11 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
                     else "every rank drew the same numbers; give each its part of the whole tensor's stream"
                 ),
             )
+
+            return
+        spike = _spike(m, sample, tensor.layout.dtype)
+        if spike:
+            yield found("spike", spike)
 
 
 def _against(m: Measured, e: Expected, dtype: DType) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,461 @@
+"""A diagnosis must name what is wrong with a checkpoint, and stay silent where nothing is."""
+
+import json
+import math
+import os
+import sys
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import MIXED, run_python, safetensors_bytes
+from safetensors.numpy import save_file
+
+import fastinit
+from fastinit import _core, cli
+from fastinit.diagnostics import figures, pages
+from fastinit.diagnostics.diagnosis import diagnose
+from fastinit.diagnostics.expectations import density, of_planned
+from fastinit.distributions import Normal, TruncatedNormal, Uniform
+from fastinit.dtypes import BY_NAME, FLOATS
+from fastinit.errors import CheckpointError, PlanError
+from fastinit.plan import PlannedTensor
+
+NUMPY = {
+    "bfloat16": ml_dtypes.bfloat16,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
+}
+
+
+def summary(array, dtype, pieces=1, anchor=None):
+    """The core's summary of an array's little-endian bytes, merged from so many pieces."""
+    dtype = BY_NAME[dtype]
+    flat = np.ravel(array)
+    if anchor is None:
+        anchor = float(flat[0]) if np.isfinite(float(flat[0])) else 0.0
+    parts = []
+    for piece in np.array_split(flat, pieces):
+        part = _core.Summary(anchor)
+        part.add(piece.tobytes(), dtype.code, dtype.itemsize)
+        parts.append(part)
+    for part in parts[1:]:
+        parts[0].merge(part)
+    return parts[0].facts()
+
+
+def exact(array):
+    """Mean and sums of powers of the differences from it, of the finite values, in rational numbers."""
+    values = [Fraction(x) for x in np.asarray(array, np.float64).ravel().tolist() if math.isfinite(x)]
+    mean = sum(values) / len(values)
+    return [mean, *(sum((x - mean) ** power for x in values) for power in (2, 3, 4))]
+
+
+def rng():
+    return np.random.default_rng(5)
+
+
+ADVERSARIAL = {
+    "a large mean beside a small spread": 1e8 + rng().normal(size=5001) * 1e-3,
+    "neighbouring float64 values": 1e8 + rng().integers(0, 2, 5001) * 2.0**-26,
+    "an outlier first": np.r_[1e12, rng().normal(size=5000)],
+    "an outlier last": np.r_[rng().normal(size=5000), -1e12],
+    "subnormals of float32": (rng().normal(size=5000) * 1e-42).astype(np.float32),
+    "sorted": np.sort(rng().normal(3, 1, 9000)),
+    "NaN first and infinities in the middle": np.r_[np.nan, rng().normal(size=4000), np.inf, -np.inf, 3.0],
+    "one weight": np.array([0.3]),
+    "seventeen": rng().normal(size=17),
+}
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+@pytest.mark.parametrize("name", ADVERSARIAL)
+def test_moments_equal_rational_arithmetic(name, pieces):
+    """Sums of squares cancel where the mean is large; a merge of parts that differ cancels too."""
+    array = ADVERSARIAL[name]
+    found = summary(array, str(array.dtype), min(pieces, array.size))
+    mean, m2, m3, m4 = exact(array)
+    spread = math.sqrt(m2 / found["count"])
+    assert abs(Fraction(found["anchor"]) + Fraction(found["mean"]) - mean) <= 1e-13 * spread
+    assert math.isclose(found["m2"], m2, rel_tol=1e-11)
+    assert math.isclose(found["m4"], m4, rel_tol=1e-11)
+    assert abs(found["m3"] - m3) <= 1e-11 * float(m2) * spread
+    finite = array[np.isfinite(array)]
+    assert (found["low"], found["high"]) == (finite.min(), finite.max())
+    assert (found["nan"], found["inf"]) == (np.isnan(array).sum(), np.isinf(array).sum())
+
+
+@pytest.mark.parametrize("dtype", [dtype.name for dtype in FLOATS[2:]])
+def test_every_pattern_of_a_narrow_dtype_is_read_as_ml_dtypes_reads_it(dtype):
+    """A subnormal, infinity or NaN decoded wrong poisons every moment."""
+    kind = BY_NAME[dtype]
+    bits = np.arange(1 << (8 * kind.itemsize), dtype=f"u{kind.itemsize}")
+    values = np.empty(bits.size)
+    _core.widen(bits, values, kind.code, kind.itemsize)
+    with np.errstate(invalid="ignore"):  # of the NaNs
+        peer = bits.view(NUMPY.get(dtype, dtype)).astype(np.float64)
+    np.testing.assert_array_equal(values, peer)
+    assert np.array_equal(np.signbit(values[values == 0]), np.signbit(peer[peer == 0]))
+    found = summary(bits, dtype, anchor=0.0)
+    assert found["nan"] == np.isnan(peer).sum()
+    assert found["inf"] == np.isinf(peer).sum()
+    assert (found["zeros"], found["at_low"], found["at_high"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e5m2"])
+def test_zeros_and_extremes_are_counted_in_every_block_and_piece(dtype):
+    """A count kept of the last block alone, or lost where a new extreme comes later."""
+    values = np.zeros(10_000)
+    values[[3, 5000, 9999]], values[[2048, 7000]], values[7] = 2.0, -3.0, -0.0
+    values[100:200] = 1.0
+    stored = values.astype(NUMPY.get(dtype, dtype))
+    for pieces in (1, 5):
+        found = summary(stored, dtype, pieces, anchor=0.0)
+        assert (found["zeros"], found["at_low"], found["at_high"]) == (10_000 - 105, 2, 3)
+
+
+def planned(content, shape=(100, 100), dtype="float32"):
+    return PlannedTensor("w", shape, BY_NAME[dtype], content.kind, content, 17)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-2, 2), (-1, math.inf), (0.5, 3), (-9, 9), (5.25, 1e6), (-40, -39)])
+def test_a_truncated_normals_moments_equal_numerical_integration(lower, upper):
+    mpmath = pytest.importorskip("mpmath")
+    top = min(upper, max(lower, 0) + 12)
+
+    def moment(power, about):
+        return mpmath.quad(
+            lambda z: (z - about) ** power * mpmath.exp((near**2 - z * z) / 2), mpmath.linspace(lower, top, 9)
+        )
+
+    near = min(max(0.0, lower), upper)
+    mass = moment(0, 0)
+    mean = moment(1, 0) / mass
+    variance = moment(2, mean) / mass
+    found = of_planned(planned(TruncatedNormal(0.25, 2.0, lower, upper)))
+    assert math.isclose(found.mean, 0.25 + 2 * mean, rel_tol=1e-9, abs_tol=1e-12)
+    assert math.isclose(found.std, 2 * mpmath.sqrt(variance), rel_tol=1e-9)
+    assert math.isclose(found.kurtosis, moment(4, mean) / mass / variance**2 - 3, rel_tol=1e-6, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("content", [Normal(1.0, 0.5), Uniform(-1.0, 3.0), TruncatedNormal(0.0, 1.0, -1.0, 2.0)])
+def test_a_density_has_mass_one(content):
+    x = np.linspace(-5, 7, 200_001)
+    assert math.isclose(np.trapezoid(density(content, x), x), 1, rel_tol=1e-4)
+
+
+INITIALIZERS = {
+    "orthogonal": (fastinit.initializers.Orthogonal(1.5), (48, 96), "oi"),
+    "orthogonal kernel": (fastinit.initializers.Orthogonal(), (16, 8, 3, 3), "oihw"),
+    "delta orthogonal": (fastinit.initializers.DeltaOrthogonal(), (16, 8, 3, 3), "oihw"),
+    "dirac": (fastinit.initializers.Dirac(), (16, 8, 3, 3), "oihw"),
+    "identity": (fastinit.initializers.Identity(2.0), (40, 30), "io"),
+    "sparse": (fastinit.initializers.Sparse(0.3, 0.5), (300, 200), "io"),
+    "normal": (fastinit.initializers.Normal(std=0.02), (300, 200), "io"),
+    "truncated": (fastinit.initializers.TruncatedNormal(std=0.02), (300, 200), "io"),
+    "lecun": (fastinit.initializers.lecun("truncated_normal"), (300, 200), "io"),
+    "ones": (fastinit.initializers.ONES, (300,), None),
+}
+
+
+@pytest.mark.parametrize("dtype", [dtype.name for dtype in FLOATS])
+@pytest.mark.parametrize("name", INITIALIZERS)
+def test_what_fastinit_fills_is_what_is_expected(tmp_path, name, dtype):
+    """A wrong expectation, or a bound too tight for the dtype's rounding, would accuse every good checkpoint."""
+    initializer, shape, layout = INITIALIZERS[name]
+    content = initializer.content(shape, layout) if layout else initializer.content(shape)
+    tensor = PlannedTensor("w", shape, BY_NAME[dtype], initializer.scheme, content, 17)
+    plan = fastinit.Plan(17, "own", "named", [tensor])
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(plan, path)
+    found = diagnose(path)
+    assert found, found.findings
+    expected, measured = found.tensors[0].expected, found.tensors[0].measured
+    if dtype == "float64" and expected.std and name != "identity":
+        assert math.isclose(measured.std, expected.std, rel_tol=0.02)
+
+
+def test_a_good_model_of_every_dtype_is_good(tmp_path):
+    path = tmp_path / "mixed.safetensors"
+    fastinit.write_checkpoint(fastinit.Plan.from_layout(MIXED, 17), path)
+    found = diagnose(path)
+    assert found, found.findings
+    verdicts = {tensor.name: tensor.verdict for tensor in found.tensors}
+    assert list(verdicts) == list(MIXED)
+    assert verdicts["a.position_ids"] == verdicts["e.empty.weight"] == ""  # listed, not judged
+    assert found.drawn == (6, 6)
+    assert diagnose(path, policy="xavier", seed=18).drawn[0] == 0
+    assert "NaN" not in json.dumps(found.facts(), allow_nan=False)
+
+
+def findings(path, **request):
+    return {(finding.kind, finding.tensors) for finding in diagnose(path, **request).findings}
+
+
+def normal(*shape, std=0.02, seed=0):
+    return (np.random.default_rng(seed).normal(size=shape) * std).astype(np.float32)
+
+
+BAD = {
+    "not finite": {"a.weight": np.where(np.arange(400).reshape(20, 20) == 7, np.nan, normal(20, 20))},
+    "all zero": {"a.weight": np.zeros((30, 20), np.float32), "a.bias": np.zeros(20, np.float32)},
+    "constant": {"a.weight": np.full((30, 20), 0.05, np.float32), "a.gain": np.ones(20, np.float32)},
+    "equal": {"a.weight": normal(64, 3000), "b.weight": normal(64, 3000), "c.weight": normal(64, 3000, seed=1)},
+    "spike": {"a.weight": np.clip(normal(200, 200, std=1.0), -1.5, 9)},
+    "repeated": {"a.weight": np.tile(normal(32, 64), (4, 1)), "b.weight": normal(64, 30)},
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_wrong_without_any_plan_is_named(tmp_path, kind):
+    path = tmp_path / "bad.safetensors"
+    save_file({name: np.ascontiguousarray(array) for name, array in BAD[kind].items()}, path)
+    names = ("a.weight", "b.weight") if kind == "equal" else ("a.weight",)
+    assert findings(path) == {(kind, names)}
+
+
+@pytest.mark.parametrize(("axis", "parts"), [(0, 2), (1, 8), (1, 1024), (0, 512), (2, 4)])
+def test_equal_parts_along_any_axis_are_found_with_their_number(tmp_path, axis, parts):
+    """Shards that every rank drew alike lie side by side, or far apart, by the axis that was split."""
+    shape = [512, 1024, 8][: max(2, axis + 1)]
+    shape[axis] //= parts
+    array = np.concatenate([normal(*shape)] * parts, axis)
+    path = tmp_path / "w.safetensors"
+    save_file({"w": array}, path)
+    (finding,) = diagnose(path).findings
+    assert finding.kind == "repeated"
+    assert f"{parts:,} equal parts along axis {axis}" in str(finding)
+    array[(-1,) * array.ndim] += 1
+    save_file({"w": array}, path)
+    assert not findings(path), "one weight differs, so the parts are not equal"
+
+
+def test_a_pile_of_bfloat16_at_minus_two_is_named_and_a_rounded_truncation_is_not(tmp_path):
+    """N(0, 0.02) by the inverse error function of bfloat16 draws on [-1, 1): -1 gives -inf, clamped to a = -2."""
+    mpmath = pytest.importorskip("mpmath")
+    place = np.random.default_rng(0).integers(0, 256, (400, 1000))
+    z = [-math.inf, *(float(mpmath.sqrt(2) * mpmath.erfinv(k / mpmath.mpf(128) - 1)) for k in range(1, 256))]
+    path = tmp_path / "w.safetensors"
+    save_file({"w": np.clip(0.02 * np.array(z)[place], -2, 2).astype(ml_dtypes.bfloat16)}, path)
+    (finding,) = diagnose(path).findings
+    assert finding.kind == "spike"
+    assert f"{(place == 0).sum():,} weights (0.39 %) at exactly -2," in str(finding)
+    good = fastinit.truncated_normal((400, 1000), 17, dtype="bfloat16")
+    save_file({"w": good}, path)
+    assert not findings(path)
+
+
+def test_the_residual_projections_of_gpt2_at_the_wrong_spread_are_named(tmp_path):
+    """GPT-2's layout, whose c_proj should be 0.02 / sqrt(24) and so often is 0.02."""
+    layout = fastinit.layout.read_layout("gpt2-124m")
+    names = [n for n in layout if ".h.0." in n and n.endswith("weight") and len(layout[n].shape) == 2]
+    assert sum("c_proj" in name for name in names) == 2
+    path = tmp_path / "gpt2.safetensors"
+
+    def write(std):
+        save_file(
+            {n: normal(*layout[n].shape, std=std if "c_proj" in n else 0.02, seed=i) for i, n in enumerate(names)},
+            path,
+        )
+
+    rules = {"*c_proj.weight": 0.0041, "*": 0.02}
+    write(0.02)
+    wrong = {("spread", (name,)) for name in names if "c_proj" in name}
+    assert findings(path, rules=rules) == wrong
+    sentence = str(diagnose(path, rules=rules).findings[0])
+    assert "4.87" in sentence or "4.88" in sentence
+    assert "0.0041" in sentence
+    write(0.02 / math.sqrt(24))
+    assert not findings(path, rules=rules), "the rule's two digits must allow 0.0040825"
+    write(0.0041 * 1.02)
+    assert findings(path, rules=rules) == wrong
+
+
+def test_the_tolerance_is_the_sampling_error_not_a_percentage(tmp_path):
+    """Half a percent is chance in 10^3 weights and a mistake in 10^6."""
+    path = tmp_path / "w.safetensors"
+    for size, kinds in ((30, set()), (1500, {"spread"})):
+        x = np.random.default_rng(3).normal(size=(size, size))
+        x = (x - x.mean()) / x.std()
+        save_file({"w": x * 0.02 * 1.005}, path)
+        plan = fastinit.Plan(17, "own", "named", [PlannedTensor("w", x.shape, FLOATS[0], "n", Normal(0, 0.02), 1)])
+        assert {kind for kind, _ in findings(path, plan=plan)} == kinds
+
+
+PLANNED_WRONG = {
+    "mean": fastinit.normal((200, 200), 17, 0.001, 0.02),
+    "kurtosis": fastinit.uniform((200, 200), 17, -0.02 * 3**0.5, 0.02 * 3**0.5),
+    "bounds": np.where(np.arange(40_000).reshape(200, 200) == 5, 0.2, fastinit.normal((200, 200), 17, 0.0, 0.02)),
+}
+
+
+@pytest.mark.parametrize("kind", PLANNED_WRONG)
+def test_what_differs_from_the_plan_is_named(tmp_path, kind):
+    path = tmp_path / "w.safetensors"
+    save_file({"w": PLANNED_WRONG[kind]}, path)
+    content = Normal(0.0, 0.02)
+    plan = fastinit.Plan(17, "own", "named", [PlannedTensor("w", (200, 200), FLOATS[0], "normal", content, 1)])
+    assert (kind, ("w",)) in findings(path, plan=plan)
+
+
+def test_a_plan_of_another_model_is_named(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"w": normal(20, 30)}, path)
+    layout = {"w": {"dtype": "F32", "shape": [30, 20]}, "v.bias": {"dtype": "F32", "shape": [2]}}
+    assert findings(path, plan=fastinit.Plan.from_layout(layout, 17)) == {
+        ("shape", ("w",)),
+        ("missing", ("v.bias",)),
+    }
+
+
+def test_constants_are_judged_by_their_value(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"norm.weight": np.r_[np.ones(7), 1.5].astype(np.float32), "lora.weight": np.zeros((3, 4))}, path)
+    assert findings(path, policy="xavier", rules={"lora*": 0}) == {("values", ("norm.weight",))}
+
+
+@pytest.mark.parametrize("rules", [{"*c_prj*": 0.02}, {"*c_proj.weight": 0.02, "h.9.*": 1.0}, {"": 0.1}])
+def test_a_rule_that_matches_nothing_is_refused(tmp_path, rules):
+    """A misspelt glob would otherwise pass every checkpoint."""
+    path = tmp_path / "w.safetensors"
+    save_file({"h.0.c_proj.weight": normal(20, 30)}, path)
+    with pytest.raises(ValueError, match=r"matches no tensor.*'h\.0\.c_proj\.weight'"):
+        diagnose(path, rules=rules)
+    for bad in (-0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="standard deviation"):
+            diagnose(path, rules={"*": bad})
+
+
+def test_threads_change_nothing(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({f"{i}.w": normal(1000 + i, 3000, seed=i) for i in range(4)}, path)
+    assert diagnose(path, threads=1).facts() == diagnose(path, threads=3).facts()
+
+
+def test_shards_are_read_by_their_index(tmp_path):
+    save_file({"a.w": normal(20, 30), "b.w": normal(10, 30, seed=1)}, tmp_path / "1.safetensors")
+    save_file({"c.w": normal(20, 30)}, tmp_path / "2.safetensors")
+    index = tmp_path / "model.safetensors.index.json"
+    homes = {"c.w": "2.safetensors", "a.w": "1.safetensors", "b.w": "1.safetensors"}
+    index.write_text(json.dumps({"metadata": {}, "weight_map": homes}))
+    assert findings(index) == {("equal", ("c.w", "a.w"))}
+    for homes in ({"c.w": "1.safetensors"}, {"a.w": "../1.safetensors"}, {"a.w": 3}, {"a.w": "none"}, {}, []):
+        index.write_text(json.dumps({"weight_map": homes}))
+        with pytest.raises(CheckpointError):
+            diagnose(index)
+
+
+HOSTILE = {
+    "an empty file": b"",
+    "a length past the file": safetensors_bytes(b"{}", length=5000),
+    "data cut off": safetensors_bytes({"w": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}}, bytes(35)),
+    "metadata of a plan that is none": safetensors_bytes({"__metadata__": {"fastinit.seed": "x"}}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused(tmp_path, name):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(HOSTILE[name])
+    with pytest.raises(CheckpointError, match=r"w\.safetensors"):
+        diagnose(path)
+    with pytest.raises(CheckpointError):
+        diagnose(tmp_path)
+    with pytest.raises(CheckpointError):
+        diagnose(tmp_path / "none.safetensors")
+
+
+def test_huge_and_tiny_float64_weights_are_measured_without_a_warning(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"a": np.array([[1e308, -1e308, 1e300]]), "b": np.array([[1e-300, 2e-300, 5e-324]])}, path)
+    found = diagnose(path, rules={"a": 1.0})
+    assert [finding.kind for finding in found.findings] == ["spread"]
+    json.dumps(found.facts(), allow_nan=False)
+
+
+def test_memory_stays_small_beside_the_file(tmp_path):
+    """A mapped or loaded checkpoint would count whole; half of this file is too much."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the peak of resident memory is read from /proc")
+    path = tmp_path / "w.safetensors"
+    layout = {f"{i}.weight": {"dtype": "F32", "shape": [4096, 2560]} for i in range(4)}
+    fastinit.write_checkpoint(fastinit.Plan.from_layout(layout, 17), path)
+    code = (
+        "import sys; from pathlib import Path; from fastinit.diagnostics.diagnosis import diagnose; "
+        "good = diagnose(sys.argv[1]); status = Path('/proc/self/status').read_text(); "
+        "print(bool(good), status.split('VmHWM:')[1].split()[0])"
+    )
+    ended = run_python("-c", code, str(path))
+    assert ended.returncode == 0, ended.stderr
+    good, peak = ended.stdout.split()
+    peak_bytes = int(peak) * 1024
+    assert good == "True"
+    assert os.path.getsize(path) > 160e6
+    assert peak_bytes < 80e6, f"{peak_bytes:,} bytes at the peak"
+
+
+def run(capsys, *arguments):
+    status = cli.main([str(argument) for argument in arguments])
+    output = capsys.readouterr()
+    return status, output.out, output.err
+
+
+def test_the_command_tells_good_bad_and_refused_apart(capsys, tmp_path):
+    path, plan = tmp_path / "w.safetensors", tmp_path / "plan.json"
+    layout = {"h.0.c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
+    fastinit.write_checkpoint(fastinit.Plan.from_layout(layout, 17), path)
+    plan.write_text(fastinit.Plan.from_layout(layout, 17).to_json())
+    for request in (
+        (),
+        ("--plan", plan),
+        ("--seed", 17),
+        ("--policy", "xavier"),
+        ("--seed", 17, "--policy", "xavier"),
+    ):
+        status, out, err = run(capsys, "diagnose", path, *request)
+        assert (status, err) == (0, ""), request
+        assert "1 tensors, 1 judged, nothing wrong found" in out
+        assert "1 of 1 tensors begin with the very weights" in out
+    status, out, err = run(capsys, "diagnose", path, "--expect", "*c_proj.weight=0.0041")
+    assert (status, err) == (1, "")
+    assert "spread: 'h.0.c_proj.weight' has standard deviation 0.12" in out
+    status, out, _ = run(capsys, "diagnose", path, "--json", "--expect", "*c_proj.weight=0.0041")
+    facts = json.loads(out)
+    assert (status, facts["good"], facts["tensors"][0]["verdict"]) == (1, False, "spread")
+    assert sum(facts["tensors"][0]["measured"]["histogram"]) == 4096
+    for refused in (
+        ("--expect", "nothing=1"),
+        ("--expect", "0.02"),
+        ("--expect", "*=wide"),
+        ("--plan", plan, "--seed", 3),
+        ("--plan", path.with_name("none")),
+        ("--policy", "unknown"),
+    ):
+        status, out, err = run(capsys, "diagnose", path, *refused)
+        assert (status, out) == (2, ""), refused
+        assert err.startswith("fastinit: ")
+
+
+def test_the_views_show_every_tensor_and_every_finding(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"good.w": normal(50, 60, seed=1), "a.w": normal(64, 64), "b.w": normal(64, 64)}, path)
+    found = diagnose(path, rules={"good*": 0.02})
+    page = pages.page(found)
+    for word in ("good.w", "a.w", "equal to the bit", "<svg", "<figcaption"):
+        assert word in page
+    assert "a.w" in found._repr_html_()
+    figures.save(found, tmp_path / "w.svg")
+    assert "good.w" in (tmp_path / "w.svg").read_text()
+    assert len(found.tables()) == 2
+    assert "nan" not in "\n".join(found.lines())
+
+
+def test_a_policy_that_refuses_a_tensor_leaves_it_unjudged(tmp_path):
+    """GPT-2's own files hold masks under the name bias; that is no reason to judge nothing."""
+    path = tmp_path / "w.safetensors"
+    save_file({"attn.bias": np.tri(8)[None, None], "norm.weight": np.ones(8)}, path)
+    found = diagnose(path, policy="xavier")
+    assert [tensor.verdict for tensor in found.tensors] == ["", "good"]
+    with pytest.raises(PlanError, match="unknown policy"):
+        diagnose(path, policy="zavier")
