@@ -13,7 +13,7 @@ from conftest import ROOT, run_python, safetensors_bytes
 import fastinit
 from fastinit import cli
 
-COMMANDS = ["init", "verify", "show", "scale", "report", "trace", "propagate", "recommend"]
+COMMANDS = ["init", "verify", "show", "scale", "report", "trace", "propagate", "recommend", "diagnose"]
 LAYOUT = {"embed.weight": {"dtype": "F32", "shape": [7, 4]}, "norm.weight": {"dtype": "F32", "shape": [4]}}
 
 
