@@ -127,22 +127,23 @@ FI_EVERY_LEVEL double total(const vector_t *vectors) {
 }
 
 /* `real` is all ones where a lane holds a weight and not the filling of the last lanes. */
-FI_EVERY_LEVEL void first_step(first_t *pass, const double *x, const mask_t *real, double anchor) {
+FI_EVERY_LEVEL void first_step(first_t *pass, double *x, const mask_t *real, double anchor) {
     EACH {
         vector_t value;
         memcpy(&value, x + FI_VECTOR * v, sizeof value);
         vector_t y = value - anchor;
+        memcpy(x + FI_VECTOR * v, &y, sizeof y);
         pass->sum[v] += real ? where(real[v], y, y - y) : y;
         pass->low[v] = FI_LEAST(value, pass->low[v]);
         pass->high[v] = FI_MOST(value, pass->high[v]);
     }
 }
 
-FI_EVERY_LEVEL void second_step(second_t *pass, const double *x, const mask_t *real, double anchor, double mean) {
+FI_EVERY_LEVEL void second_step(second_t *pass, const double *x, const mask_t *real, double mean) {
     EACH {
         vector_t value;
         memcpy(&value, x + FI_VECTOR * v, sizeof value);
-        vector_t d = (value - anchor) - mean;
+        vector_t d = value - mean;
         if (real) d = where(real[v], d, d - d);
         vector_t square = d * d;
         pass->m2[v] += square;
@@ -162,29 +163,32 @@ FI_EVERY_LEVEL void load_rest(double *rest, mask_t *real, const double *x, int64
     memcpy(real, marks, sizeof marks);
 }
 
-FI_EVERY_LEVEL first_t first_pass(const double *x, int64_t count, double anchor) {
+/* Leaves x - anchor in place of x. */
+FI_EVERY_LEVEL first_t first_pass(double *x, int64_t count, double anchor) {
     first_t pass = {0};
     EACH pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
-    int64_t i = 0;
-    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) first_step(&pass, x + i, NULL, anchor);
+    double rest[SUMMARY_LANES];
+    mask_t real[VECTORS];
+    int64_t i = count - count % SUMMARY_LANES;
+    load_rest(rest, real, x, i, count);
     if (i < count) {
-        double rest[SUMMARY_LANES];
-        mask_t real[VECTORS];
-        load_rest(rest, real, x, i, count);
         first_step(&pass, rest, real, anchor);
+        memcpy(x + i, rest, sizeof *x * (size_t)(count - i));
     }
+    i = 0;
+    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) first_step(&pass, x + i, NULL, anchor);
     return pass;
 }
 
-FI_EVERY_LEVEL second_t second_pass(const double *x, int64_t count, double anchor, double mean) {
+FI_EVERY_LEVEL second_t second_pass(const double *x, int64_t count, double mean) {
     second_t pass = {0};
     int64_t i = 0;
-    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) second_step(&pass, x + i, NULL, anchor, mean);
+    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) second_step(&pass, x + i, NULL, mean);
     if (i < count) {
         double rest[SUMMARY_LANES];
         mask_t real[VECTORS];
         load_rest(rest, real, x, i, count);
-        second_step(&pass, rest, real, anchor, mean);
+        second_step(&pass, rest, real, mean);
     }
     return pass;
 }
@@ -240,15 +244,18 @@ FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, 
                               fi_dtype dtype) {
     int64_t count = stored;
     double anchor = summary->anchor;
+    double least = x[0], most = x[0];
     first_t first = first_pass(x, count, anchor);
     if (!isfinite(total(first.sum))) {
+        widen_each(x, bits, stored, dtype);
         count = keep_finite(summary, x, count);
         if (count == 0) return;
+        least = most = x[0];
         first = first_pass(x, count, anchor);
     }
     double mean = total(first.sum) / (double)count;
-    second_t second = second_pass(x, count, anchor, mean);
-    fi_summary block = {.count = count, .low = x[0], .high = x[0], .anchor = anchor, .mean = mean,
+    second_t second = second_pass(x, count, mean);
+    fi_summary block = {.count = count, .low = least, .high = most, .anchor = anchor, .mean = mean,
                         .zeros = count_equal(bits, stored, dtype, 0),
                         .m2 = total(second.m2), .m3 = total(second.m3), .m4 = total(second.m4)};
     double low[SUMMARY_LANES], high[SUMMARY_LANES];

@@ -32,7 +32,7 @@ SPAN_BYTES = 1 << 25
 SAMPLE = 8192
 """At most so many weights of a tensor, in evenly spread stretches, make its histogram."""
 
-_STRETCHES = 64
+_STRETCHES = 16
 _INDEX = ".safetensors.index.json"
 
 
