@@ -1,6 +1,6 @@
 /* Stored weights back to numbers: their extremes and central moments, in one pass over memory.
  *
- * Every level compiles this same plain C for its own instruction set. The eight lanes and the order in which
+ * Every level compiles this same plain C for its own instruction set. The sixteen lanes and the order in which
  * they are added are part of the specification, so the moments are the same bits on every level.
  */
 #ifndef FI_SUMMARY_H
@@ -96,7 +96,7 @@ FI_EVERY_LEVEL void widen_each(double *values, const void *bits, int64_t count, 
     }
 }
 
-/* The compilers' own vectors, of the width the level's file has set; VECTORS of them hold the eight lanes. */
+/* The compilers' own vectors, of the width the level's file has set; VECTORS of them hold the lanes. */
 #define VECTORS (SUMMARY_LANES / FI_VECTOR)
 #define EACH _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
 typedef double vector_t __attribute__((vector_size(8 * FI_VECTOR)));
@@ -122,7 +122,9 @@ FI_EVERY_LEVEL vector_t where(mask_t mask, vector_t yes, vector_t no) {
 FI_EVERY_LEVEL double total(const vector_t *vectors) {
     double x[SUMMARY_LANES];
     memcpy(x, vectors, sizeof x);
-    for (int step = SUMMARY_LANES / 2; step; step /= 2) for (int i = 0; i < step; i++) x[i] += x[i + step];
+    for (int step = SUMMARY_LANES / 2; step; step /= 2) {
+        for (int i = 0; i < step; i++) x[i] += x[i + step];
+    }
     return x[0];
 }
 
@@ -169,14 +171,13 @@ FI_EVERY_LEVEL first_t first_pass(double *x, int64_t count, double anchor) {
     EACH pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
     double rest[SUMMARY_LANES];
     mask_t real[VECTORS];
-    int64_t i = count - count % SUMMARY_LANES;
-    load_rest(rest, real, x, i, count);
-    if (i < count) {
+    int64_t whole = count - count % SUMMARY_LANES;
+    load_rest(rest, real, x, whole, count); /* before x changes: it is filled up with x[0] */
+    for (int64_t i = 0; i < whole; i += SUMMARY_LANES) first_step(&pass, x + i, NULL, anchor);
+    if (whole < count) {
         first_step(&pass, rest, real, anchor);
-        memcpy(x + i, rest, sizeof *x * (size_t)(count - i));
+        memcpy(x + whole, rest, sizeof *x * (size_t)(count - whole));
     }
-    i = 0;
-    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) first_step(&pass, x + i, NULL, anchor);
     return pass;
 }
 
