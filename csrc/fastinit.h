@@ -119,8 +119,8 @@ void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits);
  * from zeros and any finite anchor (one near the weights keeps a small spread around a large mean exact), and add
  * runs to it in order; summaries of one anchor merge. The same runs give the same bits on every level. */
 typedef struct {
-    int64_t count, nan, inf, zeros;  /* count: finite ones */
-    int64_t at_low, at_high;         /* how many have exactly the value `low`, `high` */
+    int64_t count, nan, inf, zeros; /* count: finite ones */
+    int64_t at_low, at_high;        /* how many have exactly the value `low`, `high` */
     double low, high;
     double anchor, mean, m2, m3, m4; /* mean of x - anchor; sums of powers of the differences from it */
 } fi_summary;

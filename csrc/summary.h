@@ -195,16 +195,16 @@ FI_EVERY_LEVEL second_t second_pass(const double *x, int64_t count, double mean)
 }
 
 /* Count by stored bits: many more of them than of float64 values fit a register. A block's count fits 16 bits. */
-#define DEFINE_COUNT(width, counter)                                                                      \
-    FI_EVERY_LEVEL int64_t count_bits##width(const unsigned char *at, int64_t count, uint64_t mask,       \
-                                             uint64_t bits) {                                             \
-        uint##width##_t kept = (uint##width##_t)mask, wanted = (uint##width##_t)bits, x;                  \
-        counter equal = 0;                                                                                \
-        for (int64_t i = 0; i < count; i++) {                                                             \
-            memcpy(&x, at + sizeof x * (size_t)i, sizeof x);                                              \
-            equal = (counter)(equal + ((FI_LITTLE(width, x) & kept) == wanted));                          \
-        }                                                                                                 \
-        return equal;                                                                                     \
+#define DEFINE_COUNT(width, counter)                                                                \
+    FI_EVERY_LEVEL int64_t count_bits##width(const unsigned char *at, int64_t count, uint64_t mask, \
+                                             uint64_t bits) {                                       \
+        uint##width##_t kept = (uint##width##_t)mask, wanted = (uint##width##_t)bits, x;            \
+        counter equal = 0;                                                                          \
+        for (int64_t i = 0; i < count; i++) {                                                       \
+            memcpy(&x, at + sizeof x * (size_t)i, sizeof x);                                        \
+            equal = (counter)(equal + ((FI_LITTLE(width, x) & kept) == wanted));                    \
+        }                                                                                           \
+        return equal;                                                                               \
     }
 DEFINE_COUNT(8, uint16_t)
 DEFINE_COUNT(16, uint16_t)
@@ -241,8 +241,7 @@ static inline int64_t keep_finite(fi_summary *summary, double *x, int64_t count)
 
 /* The second pass is over the differences from the block's own mean, so nothing cancels: the textbook
  * formula from plain sums loses every digit where the mean is large beside the spread. */
-FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, int64_t stored,
-                              fi_dtype dtype) {
+FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, int64_t stored, fi_dtype dtype) {
     int64_t count = stored;
     double anchor = summary->anchor;
     double least = x[0], most = x[0];
@@ -256,9 +255,15 @@ FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, 
     }
     double mean = total(first.sum) / (double)count;
     second_t second = second_pass(x, count, mean);
-    fi_summary block = {.count = count, .low = least, .high = most, .anchor = anchor, .mean = mean,
+    fi_summary block = {.count = count,
+                        .low = least,
+                        .high = most,
+                        .anchor = anchor,
+                        .mean = mean,
                         .zeros = count_equal(bits, stored, dtype, 0),
-                        .m2 = total(second.m2), .m3 = total(second.m3), .m4 = total(second.m4)};
+                        .m2 = total(second.m2),
+                        .m3 = total(second.m3),
+                        .m4 = total(second.m4)};
     double low[SUMMARY_LANES], high[SUMMARY_LANES];
     memcpy(low, first.low, sizeof low);
     memcpy(high, first.high, sizeof high);

@@ -25,8 +25,8 @@ int main(void) {
             fi_summarize(&b, run + 1, 5003, (fi_dtype)dtype);
             fi_summary_merge(&a, &b);
             printf("%d: %lld finite %lld nan %lld inf %lld zeros, %lld at %a, %lld at %a, %a %a %a %a\n", dtype,
-                   (long long)a.count, (long long)a.nan, (long long)a.inf, (long long)a.zeros,
-                   (long long)a.at_low, a.low, (long long)a.at_high, a.high, a.mean, a.m2, a.m3, a.m4);
+                   (long long)a.count, (long long)a.nan, (long long)a.inf, (long long)a.zeros, (long long)a.at_low,
+                   a.low, (long long)a.at_high, a.high, a.mean, a.m2, a.m3, a.m4);
         }
     }
     return 0;
