@@ -6,21 +6,59 @@ has a drawing and a page. The same code and the same matplotlib write the same b
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: sums of a product depend on the number of threads
+
+import numpy as np
+
+from fastinit import Plan, write_checkpoint
 from fastinit.diagnostics import figures, pages
 from fastinit.diagnostics.claims import check_claims
+from fastinit.diagnostics.diagnosis import Diagnosis, diagnose
 from fastinit.diagnostics.populations import measure_populations
+from fastinit.diagnostics.propagation import lesson, six_schemes
 from fastinit.diagnostics.report import learner_report
 from fastinit.diagnostics.training import compare_starts
+
+BLOCK = {
+    "h.0.attn.c_attn.weight": (192, 576),
+    "h.0.attn.c_proj.weight": (192, 192),
+    "h.0.mlp.c_fc.weight": (192, 768),
+    "h.0.mlp.c_proj.weight": (768, 192),
+    "h.1.attn.c_attn.weight": (192, 576),
+    "h.1.attn.c_proj.weight": (192, 192),
+}
+
+
+def diagnose_faults() -> Diagnosis:
+    """Diagnose a small checkpoint with three faults: a matrix of zeros, one drawn twice, a spread off its rule."""
+    layout = {name: {"dtype": "F32", "shape": list(shape)} for name, shape in BLOCK.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "faulty.safetensors"
+        write_checkpoint(Plan.from_layout(layout, 17), path)
+        end = path.stat().st_size
+        weights = {}
+        for name, shape in reversed(BLOCK.items()):  # stored in the layout's order, up to the end of the file
+            end -= 4 * shape[0] * shape[1]
+            weights[name] = np.memmap(path, "<f4", "r+", end, shape)
+        weights["h.0.mlp.c_fc.weight"][:] = 0
+        weights["h.1.attn.c_attn.weight"][:] = weights["h.0.attn.c_attn.weight"]
+        return diagnose(path, rules={"*c_proj.weight": 0.0041})
+
 
 RESULTS: dict[str, Callable[[], object]] = {
     "report": learner_report,
     "trace": measure_populations,
     "train": compare_starts,
     "claims": check_claims,
+    "propagate": six_schemes,
+    "weight-init-variance": lesson,
+    "diagnose": diagnose_faults,
 }
 
 VIEWS = ((figures.draw, figures.save, "pictures", ".svg"), (pages.page, pages.save, "reports", ".html"))

@@ -27,7 +27,7 @@ from ..errors import PlanError
 from ..fill import fill
 from ..layout import TensorLayout
 from ..plan import Plan, PlannedTensor
-from ..tables import Table
+from ..tables import Table, notebook
 from ..threads import as_threads
 from .expectations import Expected, of_planned
 from .stored import Array, StoredTensor, open_checkpoint, summaries
@@ -175,7 +175,7 @@ class Diagnosis:
         return (self._table(), findings) if found else (self._table(),)
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return notebook(self.tables())
 
     def _table(self) -> Table:
         return Table(

@@ -71,55 +71,6 @@ def draw(result: object) -> Figure:
     raise TypeError(f"there is no drawing of {type(result).__name__}")
 
 
-@draw.register(StartComparison)
-def _(result: StartComparison) -> Figure:
-    """Loss and accuracy by epoch, lowest to highest seed shaded; dead units and similar units before and after."""
-    figure = new_figure(10.0, 7.5)
-    (losses, accuracies), (dead, cosines) = figure.subplots(2, 2)
-    epochs = range(result.epochs + 1)
-    for place, start in enumerate(result.starts):
-        for axes, quantity in ((losses, "loss"), (accuracies, "accuracy")):
-            curve = start.curve(quantity)
-            axes.plot(epochs, curve.mean(axis=0), color=f"C{place}", linewidth=1.2, label=start.name)
-            axes.fill_between(
-                epochs, curve.min(axis=0), curve.max(axis=0), color=f"C{place}", alpha=0.15, linewidth=0
-            )
-    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
-    accuracies.set(title="held-out accuracy", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
-    _before_and_after(dead, result, "dead", "share of dead hidden units")
-    _before_and_after(cosines, result, "cosine", "largest cosine of two units' weights")
-    handles, names = losses.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=5)
-    figure.suptitle(result.title)
-    return figure
-
-
-def _before_and_after(axes: Axes, result: StartComparison, quantity: str, title: str) -> None:
-    """Draw a pair of bars a start: the mean over the seeds before training and after."""
-    places = np.arange(len(result.starts))
-    for shift, epoch, alpha in ((-0.2, 0, 0.4), (0.2, -1, 1.0)):
-        means = [start.curve(quantity)[:, epoch].mean() for start in result.starts]
-        colors = [f"C{place}" for place in places]
-        axes.barh(places + shift, means, height=0.36, color=colors, alpha=alpha)
-    axes.set(title=title, xlabel="pale: before training; full: after", xlim=(0, 1), ylim=(len(places) - 0.5, -0.5))
-    axes.set_yticks(places, [start.name for start in result.starts])
-    axes.grid(visible=False, axis="y")
-
-
-@draw.register(DigitsRun)
-def _(result: DigitsRun) -> Figure:
-    """Loss and accuracy by epoch."""
-    figure = new_figure(8.0, 3.2)
-    losses, accuracies = figure.subplots(1, 2)
-    losses.plot([state.loss for state in result.states])
-    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
-    accuracies.plot([state.accuracy for state in result.states])
-    accuracies.axhline(TARGET, color="0.4", linewidth=0.8, linestyle="--")
-    accuracies.set(title="held-out accuracy; dashed: 95 %", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
-    figure.suptitle(result.tables()[0].caption)
-    return figure
-
-
 def save(result: object, path: str | os.PathLike[str]) -> None:
     """Draw `result` into a new or replaced file whose suffix names the format: .svg or .png."""
     suffix, drawing = format_of(path), draw(result)
@@ -149,6 +100,9 @@ def _matplotlib() -> Any:
     except ImportError as error:
         raise ImportError("drawing needs matplotlib: pip install 'fastinit-weights[figures]'") from error
     return mpl
+
+
+# ---- one projection, three populations ---------------------------------------------------------------
 
 
 @draw.register(LearnerReport)
@@ -219,6 +173,58 @@ def _depth_table(axes: Axes, members: tuple[Population, ...]) -> None:
         cell.set(facecolor="none", edgecolor=_matplotlib().rcParams["axes.edgecolor"], linewidth=0.4)
 
 
+# ---- training from different starts ------------------------------------------------------------------
+
+
+@draw.register(StartComparison)
+def _(result: StartComparison) -> Figure:
+    """Loss and accuracy by epoch, lowest to highest seed shaded; dead units and similar units before and after."""
+    figure = new_figure(10.0, 7.5)
+    (losses, accuracies), (dead, cosines) = figure.subplots(2, 2)
+    epochs = range(result.epochs + 1)
+    for place, start in enumerate(result.starts):
+        for axes, quantity in ((losses, "loss"), (accuracies, "accuracy")):
+            curve = start.curve(quantity)
+            axes.plot(epochs, curve.mean(axis=0), color=f"C{place}", linewidth=1.2, label=start.name)
+            axes.fill_between(
+                epochs, curve.min(axis=0), curve.max(axis=0), color=f"C{place}", alpha=0.15, linewidth=0
+            )
+    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
+    accuracies.set(title="held-out accuracy", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
+    _before_and_after(dead, result, "dead", "share of dead hidden units")
+    _before_and_after(cosines, result, "cosine", "largest cosine of two units' weights")
+    handles, names = losses.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=5)
+    figure.suptitle(result.title)
+    return figure
+
+
+def _before_and_after(axes: Axes, result: StartComparison, quantity: str, title: str) -> None:
+    """Draw a pair of bars a start: the mean over the seeds before training and after."""
+    places = np.arange(len(result.starts))
+    for shift, epoch, alpha in ((-0.2, 0, 0.4), (0.2, -1, 1.0)):
+        means = [start.curve(quantity)[:, epoch].mean() for start in result.starts]
+        colors = [f"C{place}" for place in places]
+        axes.barh(places + shift, means, height=0.36, color=colors, alpha=alpha)
+    axes.set(title=title, xlabel="pale: before training; full: after", xlim=(0, 1), ylim=(len(places) - 0.5, -0.5))
+    axes.set_yticks(places, [start.name for start in result.starts])
+    axes.grid(visible=False, axis="y")
+
+
+@draw.register(DigitsRun)
+def _(result: DigitsRun) -> Figure:
+    """Loss and accuracy by epoch."""
+    figure = new_figure(8.0, 3.2)
+    losses, accuracies = figure.subplots(1, 2)
+    losses.plot([state.loss for state in result.states])
+    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
+    accuracies.plot([state.accuracy for state in result.states])
+    accuracies.axhline(TARGET, color="0.4", linewidth=0.8, linestyle="--")
+    accuracies.set(title="held-out accuracy; dashed: 95 %", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
+    figure.suptitle(result.tables()[0].caption)
+    return figure
+
+
 # ---- signals through depth ---------------------------------------------------------------------------
 
 DECADES = 1e-9, 1e9
@@ -226,7 +232,7 @@ DECADES = 1e-9, 1e9
 
 
 @draw.register(Comparison)
-def draw_signals(result: Comparison) -> Figure:
+def _signals(result: Comparison) -> Figure:
     """Draw the magnitudes of several networks against depth, activations beside gradients."""
     figure = new_figure(9.0, 4.2)
     deepest = max(run.stack.layers for run in result.runs)
@@ -252,9 +258,8 @@ def draw_signals(result: Comparison) -> Figure:
 
 
 @draw.register(Propagation)
-def draw_signal(result: Propagation) -> Figure:
-    """Draw the magnitudes of one network."""
-    return draw_signals(Comparison(result.stack.name, (result,)))
+def _(result: Propagation) -> Figure:
+    return _signals(Comparison(result.stack.name, (result,)))
 
 
 # ---- a diagnosed checkpoint --------------------------------------------------------------------------
@@ -277,7 +282,7 @@ def _(result: Diagnosis) -> Figure:
             low, high = low - 0.5, high + 0.5
         edges = np.linspace(low, high, len(measured.histogram) + 1)
         heights = np.array(measured.histogram) / measured.sampled / np.diff(edges)
-        color = "tab:red" if tensor.name in wrong else "tab:blue"
+        color = PALETTE[7] if tensor.name in wrong else PALETTE[0]
         cell.stairs(heights, edges, fill=True, color=color, alpha=0.6)
         grid = np.linspace(low, high, 200)
         expected = None if tensor.expected is None else density(tensor.expected.content, grid)
@@ -286,7 +291,7 @@ def _(result: Diagnosis) -> Figure:
         elif tensor.expected is not None:
             for side in (-1, 1):
                 cell.axvline(side * tensor.expected.std, color="black", linewidth=1, linestyle="--")
-        cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7)
+        cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False)
         cell.set_yticks([])
     for cell in cells[len(shown) :]:
         cell.set_axis_off()
