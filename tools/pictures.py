@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: sums of a product depend on the number of threads
@@ -48,7 +49,7 @@ def diagnose_faults() -> Diagnosis:
             weights[name] = np.memmap(path, "<f4", "r+", end, shape)
         weights["h.0.mlp.c_fc.weight"][:] = 0
         weights["h.1.attn.c_attn.weight"][:] = weights["h.0.attn.c_attn.weight"]
-        return diagnose(path, rules={"*c_proj.weight": 0.0041})
+        return replace(diagnose(path, rules={"*c_proj.weight": 0.0041}), path=path.name)
 
 
 RESULTS: dict[str, Callable[[], object]] = {

@@ -138,12 +138,13 @@ class Diagnosis:
 
     def lines(self) -> list[str]:
         """Return the table and the findings as text lines."""
-        return [*self._table().lines(), "", *self.conclusions()]
+        findings = [f"{finding.kind}: {finding}" for finding in self.findings]
+        return [*self._table().lines(), "", *findings, *self.conclusions()]
 
     def conclusions(self) -> list[str]:
-        """Return a sentence a finding, and one on the whole."""
+        """Return a sentence on the draws, where there is a plan, and one on the whole."""
         judged = sum(bool(tensor.verdict) for tensor in self.tensors)
-        lines = [f"{finding.kind}: {finding}" for finding in self.findings]
+        lines = []
         if self.drawn is not None:
             lines.append(
                 f"{self.drawn[0]} of {self.drawn[1]} tensors begin with the very weights the plan's seed draws"

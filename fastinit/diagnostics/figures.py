@@ -293,6 +293,7 @@ def _(result: Diagnosis) -> Figure:
                 cell.axvline(side * tensor.expected.std, color="black", linewidth=1, linestyle="--")
         cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False)
         cell.set_yticks([])
+        cell.locator_params(axis="x", nbins=4)
     for cell in cells[len(shown) :]:
         cell.set_axis_off()
     return figure

@@ -140,8 +140,8 @@ def _(result: Diagnosis) -> str:
             html.Figure(
                 draw(result),
                 "Measured: the density of each tensor's weights (all, or an evenly spread sample of 8,192), first "
-                "of the tensors found wrong, in red, then of the largest. Expected: the black curve is the "
-                "density the plan draws from; dashed lines are one standard deviation of a rule either side of 0.",
+                "of the tensors found wrong, in red, then of the largest. Expected: the curve is the density "
+                "the plan draws from; dashed lines are one standard deviation of a rule either side of 0.",
             ),
             *result.tables(),
         ),
