@@ -217,7 +217,7 @@ levels.choose()
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    elif name in _HOMES:
+    elif name in _HOMES or name == "diagnostics":
         value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'fastinit' has no attribute {name!r}")

@@ -23,13 +23,13 @@ DATA = ("*.json", "*.css", "*.js", "*.npz")
 FLOORS = [
     {"__main__"},
     {"cli"},
-    {"diagnostics.pages"},
+    {"diagnostics", "diagnostics.pages"},
     {"diagnostics.html"},
     {"diagnostics.figures"},
     {"diagnostics.claims"},
     {"diagnostics.diagnosis"},
     {"diagnostics.expectations", "diagnostics.stored"},
-    {"diagnostics", "diagnostics.report", "diagnostics.trace", "diagnostics.training", "dask"},
+    {"diagnostics.report", "diagnostics.trace", "diagnostics.training", "dask"},
     {"diagnostics.digits", "diagnostics.populations", "diagnostics.propagation", "diagnostics.symmetry"},
     {"bench", "checkpoint", "jax", "torch", "parameters", "diagnostics.mean_field"},
     {"arrays", "plan"},
@@ -138,6 +138,21 @@ def test_import_fastinit_is_light(module):
 
 def test_reading_a_module_as_an_attribute_works():
     assert run_python("-c", "import fastinit; fastinit.checkpoint.verify_checkpoint").returncode == 0
+    assert run_python("-c", "import fastinit; fastinit.diagnostics.propagate").returncode == 0
+
+
+def test_the_experiments_resolve_and_their_three_lists_agree():
+    from fastinit import diagnostics  # noqa: PLC0415
+
+    tree = ast.parse((PACKAGE / "diagnostics" / "__init__.py").read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {alias.name: node.module for node in block.body for alias in node.names}
+    assert seen == diagnostics._HOME
+    assert diagnostics.__all__ == sorted(seen)
+    for name, home in seen.items():
+        assert getattr(diagnostics, name).__module__ == f"fastinit.diagnostics.{home}"
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        diagnostics.absent  # noqa: B018
 
 
 def test_the_version_is_the_distributions():
