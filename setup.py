@@ -11,7 +11,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED_API = "0x030B0000"  # Python 3.11: one abi3 wheel for it and every later version
 
-compile_args = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
+# -fno-wrapv: Python's own -fwrapv costs a normal draw an eighth of its time, and no signed number here overflows.
+compile_args = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-wrapv", "-fvisibility=hidden"]
 if sys.platform == "win32":
     raise SystemExit("fastinit needs gcc or clang: its bits rest on -ffp-contract=off. Use WSL or MinGW.")
 

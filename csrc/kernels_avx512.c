@@ -15,7 +15,7 @@ FI_TARGET_BEGIN("avx512f,avx512dq,avx512vl,avx512bw,avx512cd")
 #include "truncated.h"
 
 #define LEVEL avx512
-enum { LANES = 8, LINE_BYTES = 64, FLIGHT = 4 };
+enum { LANES = 8, LINE_BYTES = 64, FLIGHT = 8 };
 #define EACH_VECTOR _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT; i++)
 typedef __m512i draws_t;
 typedef __m512d weights_t;
@@ -67,10 +67,12 @@ static inline weights_t coefficient_lanes(int power, draws_t segment) {
     return _mm512_permutex2var_pd(_mm512_load_pd(row), segment, _mm512_load_pd(row + 8));
 }
 
-/* One lane in 500 lies in the tail: by scalars, out of the way. z has its sign already. */
-static __attribute__((noinline, cold)) void replace_tails(double *z, const double *t, const double *y, int count) {
-    for (int j = 0; j < count; j++)
-        if (y[j] < FI_QUANTILE_CUT) z[j] = z[j] < 0 ? -quantile_tail(t[j]) : quantile_tail(t[j]);
+/* One lane in 500 lies in the tail: by scalars, out of the way. z has its sign already; bit j of `below` is lane j. */
+static __attribute__((noinline)) void replace_tails(double *z, const double *t, uint64_t below) {
+    for (; below; below &= below - 1) {
+        int j = __builtin_ctzll(below);
+        z[j] = z[j] < 0 ? -quantile_tail(t[j]) : quantile_tail(t[j]);
+    }
 }
 
 /* quantile_centre() of FLIGHT vectors at once; and whether a y lies below the cut. */
@@ -94,13 +96,14 @@ static inline __attribute__((always_inline)) bool centre_flight(const weights_t 
 /* z with the tails of what lies below the cut; t is what they are a function of. */
 static inline __attribute__((always_inline)) void tail_flight(const weights_t *t, const weights_t *y,
                                                               weights_t *z) {
-    double spilled[3][LANES * FLIGHT];
+    double spilled[2][LANES * FLIGHT];
+    uint64_t below = 0;
     EACH_VECTOR {
+        below |= (uint64_t)_mm512_cmp_pd_mask(y[i], _mm512_set1_pd(FI_QUANTILE_CUT), _CMP_LT_OQ) << (LANES * i);
         _mm512_storeu_pd(spilled[0] + i * LANES, z[i]);
         _mm512_storeu_pd(spilled[1] + i * LANES, t[i]);
-        _mm512_storeu_pd(spilled[2] + i * LANES, y[i]);
     }
-    replace_tails(spilled[0], spilled[1], spilled[2], LANES * FLIGHT);
+    replace_tails(spilled[0], spilled[1], below);
     EACH_VECTOR z[i] = _mm512_loadu_pd(spilled[0] + i * LANES);
 }
 
