@@ -109,6 +109,9 @@ void fi_rescale(double *x, double factor, double p, double q);
  * slope * g(x) below, where moment is E[g(x)^2 | x < 0] of a standard normal x. */
 void fi_rectifier_scale(double *scale, double slope, double moment);
 
+/* ceil(fraction * count), one rounding for the product; fraction in [0, 1], count an integer below 2^64. */
+uint64_t fi_share(double fraction, double count);
+
 /* The keys by which sparse chooses: keys[i] = mix64(draw i). */
 void fi_keys(uint64_t *keys, int64_t count, uint64_t state);
 

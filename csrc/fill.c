@@ -85,6 +85,8 @@ static fi_status prepare_truncated(fi_spec *spec, const double *p) {
         spec->inner = p[4], spec->outer_share = p[5], spec->span = p[6], spec->inner_mills = p[7];
     } else {
         spec->low_tail = p[4], spec->high_tail = p[5], spec->width = p[6], spec->split = p[7];
+        /* what the tables are read at; no interval has less, so these are not the bounds' constants */
+        if (!(p[4] + p[6] >= 0x1p-76 && p[5] + p[6] >= 0x1p-76)) return FI_NOT_AN_INTERVAL;
     }
     double least = least_nonzero(p[2], p[3]);
     least =
@@ -95,7 +97,9 @@ static fi_status prepare_truncated(fi_spec *spec, const double *p) {
     double last = spec->shift + spec->scale * truncated_quantile(0x1p53 - 1, spec);
     double lowest = isinf(p[2]) ? first : low, highest = isinf(p[3]) ? last : high;
     if (!(fabs(lowest) <= format->largest && fabs(highest) <= format->largest)) return FI_BEYOND_RANGE;
-    double lo = smallest_at_least(lowest, format), hi = largest_at_most(highest, format);
+    /* the extreme weights stand for an infinite bound's reach, not for the bound: [low, inf) is never empty */
+    double lo = isinf(p[2]) ? -format->largest : smallest_at_least(low, format);
+    double hi = isinf(p[3]) ? format->largest : largest_at_most(high, format);
     if (lo > hi) return FI_EMPTY_INTERVAL;
     if (isfinite(p[2]) && rounded(first, format) < lo) spec->lo = lo;
     if (isfinite(p[3]) && rounded(last, format) > hi) spec->hi = hi;

@@ -26,6 +26,12 @@ static __attribute__((noinline)) void compute_rectifier(double *scale, double sl
     *scale = 2 / (1 + moment * slope * slope);
 }
 
+static __attribute__((noinline)) void compute_share(uint64_t *share, double fraction, double count) {
+    double product = fraction * count;
+    *share = (uint64_t)product;
+    *share += (double)*share < product;
+}
+
 void fi_scale(fi_scale_result *result, double scale, double fan, fi_fan kind, double gain) {
     fp_state host = fp_enter();
     compute(result, scale, fan, kind, gain);
@@ -42,4 +48,12 @@ void fi_rectifier_scale(double *scale, double slope, double moment) {
     fp_state host = fp_enter();
     compute_rectifier(scale, slope, moment);
     fp_leave(host);
+}
+
+uint64_t fi_share(double fraction, double count) {
+    uint64_t share;
+    fp_state host = fp_enter();
+    compute_share(&share, fraction, count);
+    fp_leave(host);
+    return share;
 }

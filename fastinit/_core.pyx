@@ -46,6 +46,7 @@ cdef extern from "fastinit.h" nogil:
     void fi_scale(fi_scale_result *, double scale, double fan, fi_fan kind, double gain)
     void fi_rescale(double *x, double factor, double p, double q)
     void fi_rectifier_scale(double *scale, double slope, double moment)
+    uint64_t fi_share(double fraction, double count)
     void fi_keys(uint64_t *keys, int64_t count, uint64_t state)
     void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits)
     ctypedef struct fi_summary:
@@ -214,6 +215,11 @@ def rectifier_scale(double slope, double moment):
     cdef double scale
     fi_rectifier_scale(&scale, slope, moment)
     return scale
+
+
+def share(double fraction, double count):
+    """ceil(fraction * count); see fi_share."""
+    return fi_share(fraction, count)
 
 
 def keys(object out, uint64_t state):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import _core
-from .arguments import as_spread, as_u64
+from .arguments import as_number, as_spread, as_u64
 from .errors import DistributionError
 from .scale import SPATIAL, Axes, axes_of, parse_layout
 
@@ -206,10 +206,10 @@ class Sparse(Construction):
     draws_per_weight: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        fraction = as_spread(self.fraction, "fraction")
-        if fraction > 1:
+        fraction = as_number(self.fraction, "fraction")
+        if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must lie in [0, 1], got {fraction}")
-        object.__setattr__(self, "fraction", fraction)
+        object.__setattr__(self, "fraction", abs(fraction))
         object.__setattr__(self, "std", as_spread(self.std, "std"))
 
     @property
@@ -225,7 +225,7 @@ class Sparse(Construction):
     def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:
         """Return the whole tensor."""
         weights = normals(std=self.std)
-        zeros = math.ceil(_core.rescale(self.fraction, float(shape[0]), 1.0, 1.0))
+        zeros = _core.share(self.fraction, float(shape[0]))
         if zeros:
             keys = np.empty(shape, np.uint64)
             _core.keys(keys, state)

@@ -6,14 +6,17 @@ exact reals, computed here in `decimal` with no function of the C library, so th
 
 from __future__ import annotations
 
-import math
+import struct
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, getcontext, localcontext
 from functools import lru_cache
 
-FAR = 5.0
+FAR = 5
 """Where the interval keeps clear of zero by this much, `csrc/truncated.h` takes the far form."""
 
 _DIGITS = 60
+_CONTEXT = Context(prec=_DIGITS, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+"""What all arithmetic here starts from: never the caller's context, which may trap or round otherwise."""
+
 _SERIES_ENDS = 4  # below, Phi - 1/2 by its series; from here up, Q by its continued fraction
 _FRACTION_TERMS = 600  # at 4, exp(-8 sqrt(1200)) is below 10^-120
 _LARGEST_EXPONENT = 3000  # exp(-3000) is 0 in float64
@@ -21,7 +24,6 @@ _LARGEST_EXPONENT = 3000  # exp(-3000) is 0 in float64
 Constants = tuple[float, float, float, float]
 
 
-@lru_cache(maxsize=1024)
 def constants(lower: float, upper: float) -> Constants:
     """Return the four constants of the standard normal truncated to [lower, upper].
 
@@ -36,31 +38,63 @@ def constants(lower: float, upper: float) -> Constants:
         Near zero: 2 Phi(lower), 2 Q(upper), (Phi(upper) - Phi(lower)) * 2**-53, and the number of draws, of
         2**53, below zero. Far from it, with a the inner bound and b the outer one: a, Q(b) / Q(a), 1 minus that,
         and Mills' ratio Q(a) / phi(a). All zeros where there is no interval, or nothing to truncate.
+
+    Notes
+    -----
+    Floats are read and made by their bits, and cached by them: in a process that flushes subnormals to zero two
+    of those are equal, and neither arithmetic nor a conversion can be trusted.
     """
-    if not lower < upper or (math.isinf(lower) and math.isinf(upper)):
-        return (0.0, 0.0, 0.0, 0.0)
-    with localcontext(_context(lower, upper)):
+    return _constants(*struct.unpack("<2Q", struct.pack("<2d", lower, upper)))
+
+
+@lru_cache(maxsize=1024)
+def _constants(lower_bits: int, upper_bits: int) -> Constants:
+    with localcontext(_CONTEXT) as context:
+        lower, upper = _exact(lower_bits), _exact(upper_bits)
+        if not lower < upper or (lower.is_infinite() and upper.is_infinite()):
+            return (0.0, 0.0, 0.0, 0.0)
+        # enough digits for the difference of two close probabilities to keep _DIGITS
+        lost = max(0, -(upper - lower).adjusted())
+        context.prec = _DIGITS + 30 + 2 * min(lost, 20) + lost
         if lower >= FAR:
-            return _far(lower, upper)
-        if upper <= -FAR:
-            return _far(-upper, -lower)
-        return _near(lower, upper)
+            found = _far(lower, upper)
+        elif upper <= -FAR:
+            found = _far(-upper, -lower)
+        else:
+            found = _near(lower, upper)
+        return tuple(map(_rounded, found))  # type: ignore[return-value]  # four of them
 
 
-def _context(lower: float, upper: float) -> Context:
-    """Return enough digits for the difference of two close probabilities to keep `_DIGITS`."""
-    width = Decimal(upper) - Decimal(lower) if math.isfinite(upper - lower) else Decimal(1)
-    lost = max(0, -width.adjusted())
-    return Context(
-        prec=_DIGITS + 30 + 2 * min(lost, 20) + lost,
-        rounding=ROUND_HALF_EVEN,
-        Emin=MIN_EMIN,
-        Emax=MAX_EMAX,
-        traps=[],
-    )
+def _exact(bits: int) -> Decimal:
+    """Return the value of a float64, given as its bits."""
+    sign, exponent, significand = bits >> 63, bits >> 52 & 0x7FF, bits & ((1 << 52) - 1)
+    if exponent == 0x7FF:
+        return Decimal("NaN" if significand else "-Infinity" if sign else "Infinity")
+    significand |= (exponent > 0) << 52
+    power = max(exponent, 1) - 1075  # of two: m 2^-n is m 5^n 10^-n
+    digits, tens = (significand << power, 0) if power >= 0 else (significand * 5**-power, power)
+    return Decimal(f"{'-' * sign}{digits}E{tens}")
 
 
-def _near(lower: float, upper: float) -> Constants:
+def _rounded(x: Decimal) -> float:
+    """Return the float64 nearest to x >= 0, ties to even."""
+    if not x:
+        return 0.0
+    top, bottom = x.as_integer_ratio()
+    power = max(top.bit_length() - bottom.bit_length() - 53, -1074)  # of two, for at most 54 bits
+    while True:
+        scaled, divisor = (top << -power, bottom) if power < 0 else (top, bottom << power)
+        significand, rest = divmod(scaled, divisor)
+        if significand < 1 << 53:
+            break
+        power += 1
+    significand += 2 * rest > divisor or (2 * rest == divisor and significand % 2)
+    # a normal number's first bit, and a carry, count up the exponent
+    bits = ((power + 1074) << 52) + significand
+    return struct.unpack("<d", struct.pack("<Q", bits))[0]  # type: ignore[no-any-return]
+
+
+def _near(lower: Decimal, upper: Decimal) -> tuple[Decimal, ...]:
     below, above = _central(lower), _central(upper)  # Phi - 1/2
     low_tail, high_tail = _upper_tail(-lower), _upper_tail(upper)
     if lower >= 0:
@@ -73,43 +107,40 @@ def _near(lower: float, upper: float) -> Constants:
         mass = above - below
     split = (-below / mass * 2**53).to_integral_value(ROUND_HALF_EVEN)
     split = min(max(split, Decimal(0)), Decimal(2**53))
-    return float(2 * low_tail), float(2 * high_tail), float(mass / 2**53), float(split)
+    return 2 * low_tail, 2 * high_tail, mass / 2**53, split
 
 
-def _far(inner: float, outer: float) -> Constants:
-    a, b = Decimal(inner), Decimal(outer)
+def _far(a: Decimal, b: Decimal) -> tuple[Decimal, ...]:
     mills = _mills(a)
-    exponent = (b - a) * (b + a) / 2 if math.isfinite(outer) else Decimal(_LARGEST_EXPONENT)
+    exponent = (b - a) * (b + a) / 2
     ratio = (-exponent).exp() * _mills(b) / mills if exponent < _LARGEST_EXPONENT else Decimal(0)
-    return float(inner), float(ratio), float(1 - ratio), float(mills)
+    return a, ratio, 1 - ratio, mills
 
 
-def _upper_tail(x: float) -> Decimal:
+def _upper_tail(x: Decimal) -> Decimal:
     """Return Q(x), the probability of more than x."""
-    if math.isinf(x):
+    if x.is_infinite():
         return Decimal(int(x < 0))
     if x < _SERIES_ENDS:
         return Decimal("0.5") - _central(x)
-    exact = Decimal(x)
-    if exact * exact / 2 > _LARGEST_EXPONENT:
+    if x * x / 2 > _LARGEST_EXPONENT:
         return Decimal(0)
-    return _density(exact) * _mills(exact)
+    return _density(x) * _mills(x)
 
 
-def _central(x: float) -> Decimal:
+def _central(x: Decimal) -> Decimal:
     """Return Phi(x) - 1/2."""
     if abs(x) >= _SERIES_ENDS:
         half = Decimal("0.5") - _upper_tail(abs(x))
         return half if x > 0 else -half
     # phi(x) (x + x^3 / 3 + x^5 / (3 5) + ...)
-    exact = Decimal(x)
-    term = total = exact
+    term = total = x
     odd = 1
     while term and term.adjusted() >= total.adjusted() - _precision():
         odd += 2
-        term = term * exact * exact / odd
+        term = term * x * x / odd
         total += term
-    return _density(exact) * total
+    return _density(x) * total
 
 
 def _density(x: Decimal) -> Decimal:

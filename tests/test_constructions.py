@@ -6,6 +6,7 @@ What they make of fastinit's own normals is in test_initializers_draws.py.
 import math
 from fractions import Fraction
 
+import host
 import ml_dtypes
 import numpy as np
 import pytest
@@ -333,6 +334,14 @@ def test_sparse_zeroes_the_smallest_keys_of_every_column(shape, fraction, zeros)
         kept = found != 0
         assert np.array_equal(found[kept], (normals() * 0.5)[kept])
         assert not np.signbit(found[~kept]).any()
+
+
+@pytest.mark.parametrize("fraction", [5e-324, 1e-310])
+def test_a_host_that_flushes_subnormals_zeroes_as_many(fraction):
+    """ceil of a product that is flushed to 0 on its way into Python."""
+    with host.flushing():
+        found = fastinit.sparse((4, 3), 17, fraction)
+    assert ((found == 0).sum(axis=0) == 1).all()
 
 
 @pytest.mark.parametrize("draw", EDGE_DRAWS)

@@ -1,9 +1,12 @@
 """The truncated normal (C10): error against mpmath, bounds, order, bits on every level, set-up constants."""
 
+import decimal
 import math
 import random
+import struct
 from fractions import Fraction
 
+import host
 import ml_dtypes
 import mpmath
 import numpy as np
@@ -15,7 +18,7 @@ from fastinit import _core
 from fastinit.distributions import Normal, TruncatedNormal, from_json, to_json
 from fastinit.errors import DistributionError
 from fastinit.fill import fill
-from fastinit.truncation import constants
+from fastinit.truncation import _constants, constants
 
 K_LIMIT = 2**53
 INF = math.inf
@@ -224,6 +227,87 @@ def test_refuses_bounds_beyond_the_range_and_empty_intervals():
         fill((2,), TruncatedNormal(1.0, 1e-6, 1.0, 2.0), 1, dtype="float16")
     with pytest.raises(DistributionError, match="no spread"):
         fill((2,), TruncatedNormal(0.0, -1.0, -2.0, 2.0), 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(
+    ("mean", "std", "bound"), [(1.0, 1e-4, 0.5), (1.0, 0.02, 1.0), (0.0, 1e-6, 1.0), (1e-9, 1e-12, 2.0)]
+)
+def test_a_half_line_holds_values_of_every_dtype(mean, std, bound, dtype):
+    """[low, inf) refused as empty, since its furthest draw rounds to a value below low; and its mirror image."""
+    kinds = {"float32": np.float32, "float16": np.float16}
+    kind = kinds[dtype] if dtype in kinds else getattr(ml_dtypes, dtype)
+    low = mean + std * bound
+    nearest = kind(low)
+    least = (
+        nearest if Fraction(float(nearest)) >= Fraction(low) else np.nextafter(nearest, ml_dtypes.finfo(kind).max)
+    )
+    wide = fill((300,), TruncatedNormal(mean, std, bound, INF), 17)
+    above = fill((300,), TruncatedNormal(mean, std, bound, INF), 17, dtype=dtype)
+    assert (above.astype(float) == np.maximum(wide.astype(kind).astype(float), float(least))).all()
+    below = fill((300,), TruncatedNormal(-mean, std, -INF, -bound), 17, dtype=dtype).astype(float)
+    assert (below <= -low).all()
+    assert below.max() <= -float(least)
+
+
+def test_a_half_line_past_the_range_is_refused():
+    for bounds in [(7e4, INF), (-INF, -7e4)]:
+        with pytest.raises(DistributionError, match="finite range"):
+            fill((2,), TruncatedNormal(0.0, 1.0, *bounds), 1, dtype="float16")
+
+
+TINY = [
+    TruncatedNormal(0.0, 1e300, 1e-310, 2e-310),
+    TruncatedNormal(0.0, 1e300, -3e-310, 2e-310),
+    TruncatedNormal(0.0, 1e300, -1e-310, 1.0),
+    TruncatedNormal(0.0, 1e-308, 1.5e308, INF),
+]
+
+
+@pytest.mark.parametrize("content", TINY)
+def test_a_host_that_flushes_subnormals_changes_no_bound_and_no_constant(content):
+    """Bounds that compare equal, a cache entry of other ones, Mills' ratio 0: zeros, or a read past a table."""
+    bounds = (content.lower, content.upper)
+    _constants.cache_clear()
+    expected, constant = fill((6,), content, 5), constants(*bounds)
+    assert any(constant)
+    _constants.cache_clear()
+    with host.flushing():
+        constants(1e-320, 3e-320)
+        found, flushed = fill((6,), content, 5), constants(*bounds)
+    assert found.tobytes() == expected.tobytes()
+    assert struct.pack("<4d", *flushed) == struct.pack("<4d", *constant)
+
+
+@pytest.mark.parametrize("mode", host.ROUNDING)
+def test_a_hosts_rounding_mode_changes_no_constant(mode):
+    _constants.cache_clear()
+    expected = [constants(*bounds) for bounds in NEAR + FAR]
+    _constants.cache_clear()
+    with host.rounding(mode):
+        found = [constants(*bounds) for bounds in NEAR + FAR]
+    assert found == expected
+
+
+def test_constants_that_are_none_never_reach_the_tables():
+    """An index of them computed from t = 0."""
+    for wrong in [(0.0,) * 4, (math.nan,) * 4, (1.0, 0.0, 0.0, 0.0), (-1.0, 1.0, 0.5, 0.0)]:
+        spec = _core.Spec(_core.TRUNCATED, _core.FLOAT64, (0.0, 1.0, -2.0, 2.0, *wrong))
+        assert spec.status == _core.NOT_AN_INTERVAL
+
+
+def test_the_callers_decimal_context_has_no_say():
+    """Traps that raise, three digits, another rounding: an error, or another weight."""
+    bounds = [(-0.7, 0.3), (5.25, 1e6), (1.0, INF), (0.1, 0.1 + 2.0**-50)]
+    _constants.cache_clear()
+    expected = [constants(*pair) for pair in bounds]
+    _constants.cache_clear()
+    with decimal.localcontext() as context:
+        context.prec, context.rounding, context.Emin, context.Emax = 3, decimal.ROUND_UP, -3, 3
+        for signal in (decimal.FloatOperation, decimal.Inexact, decimal.Rounded, decimal.Subnormal):
+            context.traps[signal] = True
+        assert [constants(*pair) for pair in bounds] == expected
+        assert not any(context.flags.values())
 
 
 def test_no_spread_is_the_mean():
