@@ -15,6 +15,10 @@ from typing import SupportsFloat, SupportsIndex
 import numpy as np
 
 U64_LIMIT = 1 << 64
+MAX_AXES = 64
+"""The most axes a numpy array has."""
+
+_NO_NUMBERS = frozenset("bcmMSU")  # numpy's kinds: bools, complex numbers, times and text
 Shape = SupportsIndex | Iterable[SupportsIndex]
 
 
@@ -72,12 +76,17 @@ def as_number(value: SupportsFloat, what: str) -> float:
     """Return `value` as a float, refusing bools, text and what is no real number."""
     if type(value) is float:
         return value
-    if isinstance(value, (bool, np.bool_, str, bytes)) or not isinstance(value, SupportsFloat):
-        raise TypeError(f"{what} must be a number, got {value!r} ({type(value).__name__})")
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    refused = isinstance(value, (bool, str, bytes)) or kind in _NO_NUMBERS or not isinstance(value, SupportsFloat)
     try:
-        return float(value)
+        if not refused:
+            return float(value)
     except OverflowError:
-        raise ValueError(f"{what} is too large for a float64: {shown(operator.index(value))}") from None  # type: ignore[arg-type]
+        size = shown(value) if isinstance(value, int) else type(value).__name__
+        raise ValueError(f"{what} is too large for a float64: {size}") from None
+    except TypeError:  # an array of several, say
+        pass
+    raise TypeError(f"{what} must be a number, got {value!r} ({type(value).__name__})")
 
 
 def as_spread(value: SupportsFloat, what: str) -> float:

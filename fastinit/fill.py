@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arguments import U64_LIMIT, Shape, as_index, as_shape, size_of
+from .arguments import MAX_AXES, U64_LIMIT, Shape, as_index, as_shape, size_of
 from .constructions import Construction, Normals
 from .distributions import (
     CenteredUniform,
@@ -142,8 +142,9 @@ def target_of(out: object) -> Array:
         try:
             array = np.asarray(memoryview(out))  # type: ignore[arg-type]
         except TypeError:
+            hint = "; pass what its .numpy() returns, which shares its memory" if hasattr(out, "numpy") else ""
             raise TypeError(
-                f"out must be a numpy array or another writable buffer, got {type(out).__name__}"
+                f"out must be a numpy array or another writable buffer, got {type(out).__name__}{hint}"
             ) from None
     flags = array.flags
     if not flags.writeable:
@@ -229,6 +230,8 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return a new C-ordered array, or raise `AllocationFailed`."""
+    if len(shape) > MAX_AXES:
+        raise ValueError(f"numpy arrays have at most {MAX_AXES} axes; the shape has {len(shape)}")
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError, OverflowError):  # numpy's answers to too much, by how much it is
@@ -271,7 +274,8 @@ def fill(
     target = None if out is None else target_of(out)
     chosen, exact = choose_dtype(dtype, target)
     if target is not None and target.shape != part.shape:
-        raise ValueError(f"out has shape {target.shape}, but {_asked(shape, index)} has shape {part.shape}")
+        asked = "the tensor" if index is None else f"index={index} of the tensor of shape {shape}"
+        raise ValueError(f"out has shape {target.shape}, but {asked} has shape {part.shape}")
     if target is not None and target.nbytes <= _SMALL_BYTES and _draw_small(target, chosen, content, state, part):
         return out  # type: ignore[return-value]
     spec = prepare(content, chosen)
@@ -371,7 +375,3 @@ def _write_integers(target: Array, content: Content, part: Part) -> None:
         target[...] = linear % np.uint64(content.length)
     elif isinstance(content, Constant):
         target[...] = content.value
-
-
-def _asked(shape: tuple[int, ...], index: Index | None) -> str:
-    return f"the tensor of shape {shape}" if index is None else f"index={index} of the tensor of shape {shape}"

@@ -14,16 +14,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .arguments import U64_LIMIT, size_of
+from .arguments import MAX_AXES, U64_LIMIT, size_of
 from .dtypes import BY_TAG, DType
 from .errors import CheckpointError, PlanError
 from .names import check_tensor_name
 
 HEADER_LIMIT = 100_000_000
 """The largest header the safetensors format allows, in bytes."""
-
-MAX_AXES = 64
-"""The most axes a numpy array has."""
 
 METADATA = "__metadata__"
 _LENGTH_BYTES = 8

@@ -16,13 +16,13 @@ from typing import Any, Self, SupportsIndex
 import numpy.typing as npt
 
 from . import _core, distributions
-from .arguments import as_u64, size_of
+from .arguments import MAX_AXES, as_u64, size_of
 from .constructions import Construction
 from .distributions import Content
 from .dtypes import BY_NAME, DType, as_dtype
 from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError
 from .fill import Array, Index, fill, prepare
-from .layout import MAX_AXES, METADATA, TensorLayout, as_layout, parse_object, read_layout
+from .layout import METADATA, TensorLayout, as_layout, parse_object, read_layout
 from .names import check_tensor_name, refuse_duplicates
 from .presets import policy as rules_of
 from .presets import rule_for
