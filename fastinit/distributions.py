@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import struct
 import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -30,11 +31,21 @@ class Distribution(Protocol):
         """The numbers `_core` is given."""
 
 
+def same_bits(self: Any, other: object) -> bool:
+    """Compare two objects of one class by the bits of their `value`: 0.0 and -0.0 are two weights."""
+    if type(other) is not type(self):
+        return False
+    ours, theirs = (struct.pack("<d", constant.value) for constant in (self, other))  # type: ignore[attr-defined]
+    return ours == theirs
+
+
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant:  # noqa: PLW1641  # dataclass makes the hash
     """The same value everywhere; takes no draws."""
 
     value: float
+
+    __eq__ = same_bits
 
     kind: ClassVar[str] = "constant"
     base: ClassVar[int] = _core.CONSTANT

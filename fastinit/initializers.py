@@ -8,7 +8,6 @@ as small JSON objects.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from . import _core, constructions, distributions
 from .arguments import as_choice, as_finite, as_number, as_shape, as_spread, as_u64
 from .constructions import Construction
 from .distributions import CenteredUniform, Content, Positions
-from .errors import DistributionError
+from .errors import CheckpointError, DistributionError
+from .layout import parse_object
 from .scale import SPATIAL, Axes, axes_of, squared_gain
 
 MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
@@ -41,9 +41,16 @@ _SPREADS: dict[type[Any], tuple[str, ...]] = {
 def rescaled(content: Content, factor: float, p: float = 1.0, q: float = 1.0) -> Content:
     """Return `content` with every weight times ``factor / sqrt(p / q)``; the arithmetic is C's."""
     cls: type[Any] = type(content)
+    if cls not in _SPREADS:
+        raise DistributionError(f"{content.kind} are no weights: they have no spread to change")
     spreads = _SPREADS[cls]
     values = [(name, getattr(content, name)) for name in cls.__match_args__]  # every content is a dataclass
-    return cls(*[_core.rescale(value, factor, p, q) if name in spreads else value for name, value in values])  # type: ignore[no-any-return]
+    scaled = cls(*[_core.rescale(value, factor, p, q) if name in spreads else value for name, value in values])
+    if cls is distributions.Uniform and math.isfinite(scaled.high - scaled.low):
+        spec = _core.Spec(cls.base, _core.FLOAT64, scaled.parameters)
+        if spec.status == _core.NOT_AN_INTERVAL:  # the bounds have met: a spread of 0, which still takes its draws
+            return distributions.Normal(scaled.low, 0.0)
+    return scaled  # type: ignore[no-any-return]
 
 
 class Initializer:
@@ -81,7 +88,9 @@ class Initializer:
         TypeError, ValueError
             For integers of a wrong type or range, and a shape that this initializer cannot be used for.
         """
-        return self._content(axes_of(shape, layout, groups, fan_in, fan_out))
+        axes = axes_of(shape, layout, groups, fan_in, fan_out)
+        axes.check()
+        return self._content(axes)
 
     def _content(self, axes: Axes) -> Content:
         raise NotImplementedError
@@ -108,6 +117,8 @@ def _to_json(value: Any) -> Any:
 def from_json(data: Mapping[str, Any]) -> Initializer:
     """Return the initializer that `to_json` described; ValueError for anything else.
 
+    Text is for `parse`, which also refuses what is no JSON and a key that occurs twice.
+
     Examples
     --------
     >>> from fastinit import initializers
@@ -117,7 +128,10 @@ def from_json(data: Mapping[str, Any]) -> Initializer:
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"an initializer is a JSON object, got {data!r}")
-    parameters = {name: from_json(value) if isinstance(value, Mapping) else value for name, value in data.items()}
+    try:
+        parameters = {name: from_json(v) if isinstance(v, Mapping) else v for name, v in data.items()}
+    except RecursionError:
+        raise ValueError("an initializer is nested too deeply") from None
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str):
         raise ValueError(f"an initializer needs a kind, one of {', '.join(_KINDS)}; got {kind!r}")
@@ -135,11 +149,12 @@ def from_json(data: Mapping[str, Any]) -> Initializer:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Initializer):
+class Constant(Initializer):  # noqa: PLW1641  # dataclass makes the hash
     """The same value everywhere."""
 
     value: float
 
+    __eq__ = distributions.same_bits
     kind: ClassVar[str] = "constant"
 
     def __post_init__(self) -> None:
@@ -239,6 +254,8 @@ class PositionIds(Initializer):
     kind: ClassVar[str] = "positions"
 
     def _content(self, axes: Axes) -> Content:
+        if not axes.shape:
+            raise ValueError("positions count along the last axis, and a 0-d tensor has none")
         length = axes.shape[-1]
         return Positions(length) if length else distributions.Constant(0.0)
 
@@ -319,8 +336,13 @@ def xavier(distribution: str = "uniform") -> VarianceScaling:
 def kaiming(
     distribution: str = "uniform", nonlinearity: str = "relu", a: float | None = None, mode: str = "fan_in"
 ) -> VarianceScaling:
-    """Return He et al.'s (2015) scheme: variance ``gain**2 / fan``; `a` is the parameter of the gain."""
-    return VarianceScaling(squared_gain(nonlinearity, a), mode, distribution)
+    """Return He et al.'s (2015) scheme: variance ``gain**2 / fan``; `a` is the parameter of the gain.
+
+    A slope of 0 is relu: ``a=0`` may be said with it, as in torch.
+    """
+    if nonlinearity == "relu" and a is not None and as_finite(a, "a") == 0:
+        a = None
+    return VarianceScaling(squared_gain(nonlinearity, a, "a"), mode, distribution)
 
 
 def lecun(distribution: str = "uniform") -> VarianceScaling:
@@ -449,6 +471,11 @@ class Sparse(Initializer):
 # ---- the spread of another initializer, changed ------------------------------------------------------
 
 
+def _check_base(base: object) -> None:
+    if not isinstance(base, Initializer) or isinstance(base, PositionIds):
+        raise TypeError(f"base must be an initializer of weights, got {base!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Changed(Initializer):
     """The weights of `base`, by another spread."""
@@ -456,8 +483,7 @@ class _Changed(Initializer):
     base: Initializer
 
     def __post_init__(self) -> None:
-        if not isinstance(self.base, Initializer) or isinstance(self.base, PositionIds):
-            raise TypeError(f"base must be an initializer of weights, got {self.base!r}")
+        _check_base(self.base)
 
     @property
     def scheme(self) -> str:
@@ -483,7 +509,7 @@ class Scaled(_Changed):
 
 @dataclass(frozen=True, slots=True)
 class Residual(_Changed):
-    """`base` with its spread divided by ``sqrt(2 * layers)``.
+    """Every weight of `base` divided by ``sqrt(2 * layers)``: its spread, and with it a mean or a constant.
 
     For the projections that write to the residual stream of a transformer of `layers` layers, each of which writes
     twice (attention and feed-forward).
@@ -516,7 +542,7 @@ class Residual(_Changed):
 
 @dataclass(frozen=True, slots=True)
 class DepthScaled(_Changed):
-    """`base` with its spread divided by ``sqrt(2 * (layer + 1))``, for layer 0, 1, ...
+    """Every weight of `base` divided by ``sqrt(2 * (layer + 1))``, for layer 0, 1, ...; a mean as well.
 
     References
     ----------
@@ -561,6 +587,8 @@ class MuP(Initializer):
     inputs and outputs     hidden weights                              ``std0 / sqrt(inputs / base inputs)``
     =====================  ==========================================  =========================================
 
+    A std is that of the weights: a `base` with a mean has its mean divided as well. A grouped kernel has as many
+    groups at `base_shape`, a depthwise one as many as it has channels there. An empty tensor gets a constant.
     Learning rates and the output multiplier are not an initializer's.
 
     References
@@ -575,8 +603,7 @@ class MuP(Initializer):
     kind: ClassVar[str] = "mup"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.base, Initializer):
-            raise TypeError(f"base must be an initializer, got {self.base!r}")
+        _check_base(self.base)
         base_shape = as_shape(self.base_shape)
         if 0 in base_shape:
             raise ValueError(f"base_shape must have no zero, got {base_shape}")
@@ -588,13 +615,16 @@ class MuP(Initializer):
         return f"{self.kind}({self.base.scheme})"
 
     def _content(self, axes: Axes) -> Content:
-        at_base = dataclasses.replace(axes, shape=self.base_shape)
+        shape, base_shape = axes.shape, self.base_shape
+        if len(shape) != len(base_shape):
+            raise ValueError(f"shape {shape} and base_shape {base_shape} differ in their number of axes")
+        if 0 in shape:
+            return distributions.Constant(0.0)
+        at_base = dataclasses.replace(axes, shape=base_shape, groups=self._base_groups(axes))
         content = self.base._content(at_base)
-        if isinstance(content, Construction | Positions):
+        if isinstance(content, Construction):
             raise DistributionError(f"mup scales the standard deviation of a distribution, not {self.base.scheme}")
-        if len(axes.shape) != len(self.base_shape):
-            raise ValueError(f"shape {axes.shape} and base_shape {self.base_shape} differ in their number of axes")
-        if len(axes.shape) < 2:
+        if len(shape) < 2:
             return content
         lengths = {
             letter.lower(): (length, base)
@@ -607,6 +637,20 @@ class MuP(Initializer):
                 f"{self.base_shape} in {', '.join(sorted(wide - set('io')))} (layout {axes.layout!r})"
             )
         return rescaled(content, 1.0, *map(float, lengths["i"])) if len(wide) == 2 else content
+
+    def _base_groups(self, axes: Axes) -> int:
+        """Return the groups at `base_shape`: as many as here, but one channel each if they have one here."""
+        if axes.groups == 1:
+            return 1
+        holder = axes.letters.index("I" if "I" in axes.letters else "O")
+        base_length = self.base_shape[holder]
+        groups = base_length if axes.groups == axes.shape[holder] else axes.groups
+        if base_length % groups:
+            raise ValueError(
+                f"groups={groups} must divide the {base_length} channels of base_shape {self.base_shape} too: the "
+                "groups stay as many when the width changes, unless each has one channel (depthwise)"
+            )
+        return groups
 
 
 _KINDS: dict[str, type[Initializer]] = {
@@ -662,12 +706,12 @@ def parse(text: str) -> Initializer:
     >>> initializers.parse('{"kind": "normal", "mean": 0, "std": 0.01}').std
     0.01
     """
-    if not text.lstrip().startswith("{"):
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return NAMED[as_choice(text, NAMED, "initializer")]
     try:
-        return from_json(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not a JSON object: {text!r}: {error}") from error
+        return from_json(parse_object(text, "initializer"))
+    except CheckpointError as error:
+        raise ValueError(str(error)) from error
 
 
 # ---- which one ---------------------------------------------------------------------------------------

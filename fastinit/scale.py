@@ -180,8 +180,8 @@ class Axes:
         layout, shape = parse_layout(self.layout), self.shape
         if len(shape) < 2:
             raise ValueError(
-                f"a {len(shape)}-d tensor (shape {shape}) has no fan_in and fan_out to scale by; "
-                "fan-scaled schemes need at least two axes, or both fan_in= and fan_out="
+                f"a {len(shape)}-d tensor (shape {shape}) has no inputs and outputs; layout {layout!r} names "
+                f"{len(layout)} axes"
             )
         if len(shape) != len(layout):
             raise ValueError(
@@ -198,12 +198,22 @@ class Axes:
             )
         return letters
 
+    def check(self) -> None:
+        """Refuse a layout or groups that do not fit the shape; the defaults fit any, and say nothing of it."""
+        if self.layout != "io" or self.groups != 1:
+            _ = self.letters
+
     @cached_property
     def fans(self) -> tuple[int, int]:
         """The connections into and out of a unit: exact, and zero where an axis is."""
-        parse_layout(self.layout)
+        self.check()
         if self.fan_in is not None and self.fan_out is not None:
             return self.fan_in, self.fan_out
+        if len(self.shape) < 2:
+            raise ValueError(
+                f"a {len(self.shape)}-d tensor (shape {self.shape}) has no fan_in and fan_out to scale by; "
+                "fan-scaled schemes need at least two axes, or both fan_in= and fan_out="
+            )
         fan_in = fan_out = 1
         for letter, length in zip(self.letters, self.shape, strict=True):
             share = length // self.groups if letter in "IO" else length
@@ -318,13 +328,16 @@ def fans(shape: Shape, layout: str = "io", groups: SupportsIndex = 1) -> tuple[i
     return axes_of(as_shape(shape), layout, groups).fans
 
 
-def squared_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return the square of `gain`: the `scale` of a variance scaling."""
+def squared_gain(nonlinearity: str, param: float | None = None, name: str = "param") -> float:
+    """Return the square of `gain`: the `scale` of a variance scaling. `name` is what the caller calls `param`."""
     if as_choice(nonlinearity, NONLINEARITIES, "nonlinearity") in _RECTIFIERS:
         default, moment = _RECTIFIERS[nonlinearity]
-        return _core.rectifier_scale(default if param is None else as_finite(param, "param"), moment)
+        return _core.rectifier_scale(default if param is None else as_finite(param, name), moment)
     if param is not None:
-        raise ValueError(f"{nonlinearity} has no parameter, but param={param!r} is given")
+        raise ValueError(
+            f"{nonlinearity} has no parameter, but {name}={param!r} is given; for a negative slope say "
+            'nonlinearity="leaky_relu"'
+        )
     return _NO_PARAMETER[nonlinearity]
 
 
