@@ -7,7 +7,8 @@ A refused or interrupted call leaves the generator as it was, so correcting it r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, SupportsIndex, TypedDict, TypeVar, Unpack
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, SupportsIndex, TypedDict, TypeVar, Unpack
 
 import numpy.typing as npt
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .splitmix64 import SplitMix64
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Options(TypedDict, total=False):
@@ -47,6 +49,27 @@ class FanOptions(AxisOptions, total=False):
     fan_out: SupportsIndex | None
 
 
+def takes(options: type[Options]) -> Callable[[Callable[P, Array]], Callable[P, Array]]:
+    """Refuse keywords of the decorated function, by its name, that are neither its own nor among `options`."""
+
+    def decorate(function: Callable[P, Array]) -> Callable[P, Array]:
+        code = function.__code__
+        own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        known = {*own, *options.__optional_keys__}  # type: ignore[attr-defined]  # a TypedDict
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> Array:
+            if not known.issuperset(kwargs):
+                unknown = next(name for name in kwargs if name not in known)
+                choices = ", ".join(sorted(known.difference(own[: code.co_argcount])))
+                raise TypeError(f"{function.__name__}() has no option {unknown!r}; its options are {choices}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
 def uniform(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
@@ -56,6 +79,8 @@ def uniform(
     dtype: npt.DTypeLike | None = None,
     out: object = None,
     index: Index | None = None,
+    layout: str = "io",
+    groups: SupportsIndex = 1,
     threads: int | None = None,
 ) -> Array:
     """Draw weights uniformly on [low, high): ``low + (high - low) * u``.
@@ -68,8 +93,8 @@ def uniform(
         The generator, which moves on by one draw a weight, or a seed in [0, 2**64 - 1].
     low, high : float
         Finite, ``low < high``, with a finite difference.
-    dtype, out, index, threads
-        As in `xavier_uniform`.
+    dtype, out, index, layout, groups, threads
+        As in `xavier_uniform`; what the axes mean is checked against the shape, and changes no weight.
 
     Returns
     -------
@@ -94,10 +119,12 @@ def uniform(
     >>> fastinit.uniform(3, 17, -1.0, 1.0).round(6).tolist()
     [0.004042, -0.217133, -0.34334]
     """
+    source = as_source(rng)
     whole = whole_shape(shape, out, index)
+    axes_of(whole, layout, groups).check()
     content = Uniform(as_number(low, "low"), as_number(high, "high"))
     return draw_from(
-        rng,
+        source,
         draws_of(whole),
         lambda state: fill(whole, content, state, dtype=dtype, out=out, index=index, threads=threads),
     )
@@ -110,6 +137,8 @@ def random(
     dtype: npt.DTypeLike | None = None,
     out: object = None,
     index: Index | None = None,
+    layout: str = "io",
+    groups: SupportsIndex = 1,
     threads: int | None = None,
 ) -> Array:
     """Draw numbers uniformly on [0, 1): the top 53 bits of a draw, times 2**-53.
@@ -120,8 +149,8 @@ def random(
         The whole tensor's logical shape; None takes `out`'s.
     rng : SplitMix64 or int
         The generator, which moves on by one draw a number, or a seed in [0, 2**64 - 1].
-    dtype, out, index, threads
-        As in `xavier_uniform`.
+    dtype, out, index, layout, groups, threads
+        As in `xavier_uniform`; what the axes mean is checked against the shape, and changes no weight.
 
     Returns
     -------
@@ -134,7 +163,7 @@ def random(
     >>> fastinit.random(2, 1234567).round(6).tolist()
     [0.35008, 0.173644]
     """
-    return uniform(shape, rng, 0.0, 1.0, dtype=dtype, out=out, index=index, threads=threads)
+    return uniform(shape, rng, dtype=dtype, out=out, index=index, layout=layout, groups=groups, threads=threads)
 
 
 def constant(
@@ -144,6 +173,8 @@ def constant(
     dtype: npt.DTypeLike | None = None,
     out: object = None,
     index: Index | None = None,
+    layout: str = "io",
+    groups: SupportsIndex = 1,
     threads: int | None = None,
 ) -> Array:
     """Fill with one value, rounded to the dtype; takes no draws and no generator.
@@ -154,8 +185,8 @@ def constant(
         The whole tensor's logical shape; None takes `out`'s.
     value : float
         Finite, and not beyond the dtype's finite range.
-    dtype, out, index, threads
-        As in `xavier_uniform`.
+    dtype, out, index, layout, groups, threads
+        As in `xavier_uniform`; what the axes mean is checked against the shape, and changes no weight.
 
     Returns
     -------
@@ -169,6 +200,7 @@ def constant(
     dtype('float32')
     """
     whole = whole_shape(shape, out, index)
+    axes_of(whole, layout, groups).check()
     content = Constant(as_finite(value, "value"))
     return fill(whole, content, 0, dtype=dtype, out=out, index=index, threads=threads)
 
@@ -254,27 +286,30 @@ def xavier_uniform(
     >>> bool((part == whole[:, 3:6]).all())
     True
     """
+    source = as_source(rng)
     whole = whole_shape(shape, out, index)
     axes = axes_of(whole, layout, groups, fan_in, fan_out)
     content = XAVIER_UNIFORM.scaled(axes, as_spread(gain, "gain"))
     return draw_from(
-        rng,
+        source,
         size_of(whole),
         lambda state: fill(whole, content, state, dtype=dtype, out=out, index=index, threads=threads),
     )
 
 
-def draw_from(rng: SplitMix64 | SupportsIndex, draws: int, draw: Callable[[int], T]) -> T:
-    """Call `draw` with the raw state of `rng`, and commit its draws once it has returned."""
-    if type(rng) is int:
-        return draw(as_u64(rng, "rng (an int seed)"))
-    transact = getattr(rng, "transact", None)  # told by duck typing: the class's module loads numpy.random
-    if transact is not None:
-        return transact(draws, draw)  # type: ignore[no-any-return]
+def as_source(rng: SplitMix64 | SupportsIndex) -> SplitMix64 | int:
+    """Return the generator, or the seed as an int; a request's first check."""
+    if type(rng) is not int and hasattr(rng, "transact"):  # not isinstance: the class's module loads numpy.random
+        return rng  # type: ignore[return-value]
     if hasattr(rng, "__index__"):
-        return draw(as_u64(rng, "rng (an int seed)"))
+        return as_u64(rng, "rng (an int seed)")
     hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
     raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
+
+
+def draw_from(source: SplitMix64 | int, draws: int, draw: Callable[[int], T]) -> T:
+    """Call `draw` with the raw state of an `as_source`, and commit its draws once it has returned."""
+    return draw(source) if type(source) is int else source.transact(draws, draw)  # type: ignore[union-attr]
 
 
 def initialize(
@@ -321,23 +356,26 @@ def initialize(
     """
     if not isinstance(initializer, Initializer):
         raise TypeError(f"initializer must be one of fastinit.initializers, got {initializer!r}")
+    source = as_source(rng)
+    gain = as_spread(gain, "gain")
     whole = whole_shape(shape, out, index)
     content = initializer.content(whole, layout, groups, fan_in, fan_out)
     if gain != 1.0:
-        content = rescaled(content, as_spread(gain, "gain"))
+        content = rescaled(content, gain)
     return draw_from(
-        rng,
+        source,
         draws_of(whole) if content.draws_per_weight else 0,
         lambda state: fill(whole, content, state, dtype=dtype, out=out, index=index, threads=threads),
     )
 
 
+@takes(AxisOptions)
 def normal(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
     mean: float = 0.0,
     std: float = 1.0,
-    **options: Unpack[Options],
+    **options: Unpack[AxisOptions],
 ) -> Array:
     """Draw normal weights: ``mean + std * z``, one draw each.
 
@@ -348,7 +386,8 @@ def normal(
     mean, std : float
         Finite; ``std >= 0``, where 0 gives the mean.
     **options
-        `dtype`, `out`, `index` and `threads`, as in `xavier_uniform`.
+        `dtype`, `out`, `index`, `layout`, `groups` and `threads`, as in `xavier_uniform`; what the axes mean is
+        checked against the shape, and changes no weight.
 
     Notes
     -----
@@ -365,6 +404,7 @@ def normal(
     return initialize(shape, rng, initializers.Normal(mean, std), **options)
 
 
+@takes(AxisOptions)
 def truncated_normal(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
@@ -372,7 +412,7 @@ def truncated_normal(
     std: float = 1.0,
     lower: float = -2.0,
     upper: float = 2.0,
-    **options: Unpack[Options],
+    **options: Unpack[AxisOptions],
 ) -> Array:
     """Draw normal weights inside ``[mean + lower * std, mean + upper * std]``, one draw each and none rejected.
 
@@ -385,7 +425,8 @@ def truncated_normal(
     lower, upper : float
         Bounds in standard deviations from the mean, ``lower < upper``; either may be infinite.
     **options
-        `dtype`, `out`, `index` and `threads`, as in `xavier_uniform`.
+        `dtype`, `out`, `index`, `layout`, `groups` and `threads`, as in `xavier_uniform`; what the axes mean is
+        checked against the shape, and changes no weight.
 
     Notes
     -----
@@ -402,6 +443,7 @@ def truncated_normal(
     return initialize(shape, rng, initializers.TruncatedNormal(mean, std, lower, upper), **options)
 
 
+@takes(FanOptions)
 def xavier_normal(
     shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, **options: Unpack[FanOptions]
 ) -> Array:
@@ -426,6 +468,7 @@ def xavier_normal(
     return initialize(shape, rng, xavier("normal"), gain=gain, **options)
 
 
+@takes(FanOptions)
 def xavier_truncated_normal(
     shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, **options: Unpack[FanOptions]
 ) -> Array:
@@ -448,6 +491,7 @@ glorot_normal = xavier_normal
 glorot_truncated_normal = xavier_truncated_normal
 
 
+@takes(FanOptions)
 def kaiming_uniform(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
@@ -489,6 +533,7 @@ def kaiming_uniform(
     return initialize(shape, rng, kaiming("uniform", nonlinearity, a, mode), gain=gain, **options)
 
 
+@takes(FanOptions)
 def kaiming_normal(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
@@ -520,6 +565,7 @@ def kaiming_normal(
     return initialize(shape, rng, kaiming("normal", nonlinearity, a, mode), gain=gain, **options)
 
 
+@takes(FanOptions)
 def kaiming_truncated_normal(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
@@ -549,6 +595,7 @@ he_normal = kaiming_normal
 he_truncated_normal = kaiming_truncated_normal
 
 
+@takes(FanOptions)
 def lecun_uniform(
     shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, **options: Unpack[FanOptions]
 ) -> Array:
@@ -572,6 +619,7 @@ def lecun_uniform(
     return initialize(shape, rng, lecun("uniform"), gain=gain, **options)
 
 
+@takes(FanOptions)
 def lecun_normal(
     shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, **options: Unpack[FanOptions]
 ) -> Array:
@@ -589,6 +637,7 @@ def lecun_normal(
     return initialize(shape, rng, lecun("normal"), gain=gain, **options)
 
 
+@takes(FanOptions)
 def lecun_truncated_normal(
     shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, **options: Unpack[FanOptions]
 ) -> Array:
@@ -606,6 +655,7 @@ def lecun_truncated_normal(
     return initialize(shape, rng, lecun("truncated_normal"), gain=gain, **options)
 
 
+@takes(FanOptions)
 def variance_scaling(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
@@ -638,7 +688,8 @@ def variance_scaling(
     return initialize(shape, rng, initializers.VarianceScaling(scale, mode, distribution), **options)
 
 
-def zeros(shape: Shape | None, **options: Unpack[Options]) -> Array:
+@takes(AxisOptions)
+def zeros(shape: Shape | None, **options: Unpack[AxisOptions]) -> Array:
     """Fill with 0; takes no draws and no generator.
 
     Examples
@@ -650,7 +701,8 @@ def zeros(shape: Shape | None, **options: Unpack[Options]) -> Array:
     return constant(shape, 0.0, **options)
 
 
-def ones(shape: Shape | None, **options: Unpack[Options]) -> Array:
+@takes(AxisOptions)
+def ones(shape: Shape | None, **options: Unpack[AxisOptions]) -> Array:
     """Fill with 1; takes no draws and no generator.
 
     Examples
@@ -662,6 +714,7 @@ def ones(shape: Shape | None, **options: Unpack[Options]) -> Array:
     return constant(shape, 1.0, **options)
 
 
+@takes(AxisOptions)
 def identity(shape: Shape | None, *, gain: float = 1.0, **options: Unpack[AxisOptions]) -> Array:
     """Fill a matrix, or every matrix of a stack, with the identity times `gain`; takes no draws.
 
@@ -683,6 +736,7 @@ def identity(shape: Shape | None, *, gain: float = 1.0, **options: Unpack[AxisOp
     return initialize(shape, 0, initializers.Identity(gain), **options)
 
 
+@takes(Options)
 def dirac(
     shape: Shape | None, groups: SupportsIndex = 1, *, layout: str = "io", **options: Unpack[Options]
 ) -> Array:
@@ -712,6 +766,7 @@ def dirac(
     return initialize(shape, 0, initializers.Dirac(groups), layout=layout, **options)
 
 
+@takes(AxisOptions)
 def orthogonal(
     shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, **options: Unpack[AxisOptions]
 ) -> Array:
@@ -750,6 +805,7 @@ def orthogonal(
     return initialize(shape, rng, initializers.Orthogonal(gain), **options)
 
 
+@takes(AxisOptions)
 def delta_orthogonal(
     shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, **options: Unpack[AxisOptions]
 ) -> Array:
@@ -788,12 +844,13 @@ def delta_orthogonal(
     return initialize(shape, rng, initializers.DeltaOrthogonal(gain), **options)
 
 
+@takes(AxisOptions)
 def sparse(
     shape: Shape | None,
     rng: SplitMix64 | SupportsIndex,
     fraction: float,
     std: float = 0.01,
-    **options: Unpack[Options],
+    **options: Unpack[AxisOptions],
 ) -> Array:
     """Draw a normal matrix of which a fraction of every column is zero.
 
@@ -806,7 +863,8 @@ def sparse(
     std : float, default 0.01
         Standard deviation of the others; finite and >= 0.
     **options
-        `dtype`, `out`, `index` and `threads`, as in `xavier_uniform`.
+        `dtype`, `out`, `index`, `layout`, `groups` and `threads`, as in `xavier_uniform`; what the axes mean is
+        checked against the shape, and changes no weight.
 
     Notes
     -----

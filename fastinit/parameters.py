@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 import numpy as np
 
 from .arguments import as_u64
-from .arrays import draw_from
+from .arrays import as_source, draw_from
 from .autodiff import Tensor, TensorValue
 from .errors import InitializationError, TensorAutodiffError, TensorError
 from .fill import fill
@@ -100,7 +100,7 @@ ShapeProductOverflow, AllocationFailed
             Checked in this order; the first that fails is raised.
         """
         shape = (as_u64(fan_in, "fan_in"), as_u64(fan_out, "fan_out"))
-        return draw_from(rng, shape[0] * shape[1], lambda state: cls._sample(name, shape, state))
+        return draw_from(as_source(rng), shape[0] * shape[1], lambda state: cls._sample(name, shape, state))
 
     @classmethod
     def _sample(cls, name: str, shape: tuple[int, int], state: int) -> Self:

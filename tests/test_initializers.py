@@ -5,8 +5,10 @@ import dataclasses
 import json
 import math
 import pickle
+import struct
 from fractions import Fraction
 
+import host
 import numpy as np
 import pytest
 import reference
@@ -560,3 +562,244 @@ def test_the_reference_scale_of_this_file_is_the_contracts():
     """The formulas above against exact rationals, once."""
     assert Fraction(fan_of("fan_avg", 2**53, 1)) == Fraction(2**53, 2)
     assert fan_of("fan_geo_avg", 4, 9) == 6.0
+
+
+# ---- what the functions take -------------------------------------------------------------------------
+
+AXES = {"dtype", "out", "index", "layout", "groups", "threads"}
+FUNCTIONS = {
+    "uniform": (fastinit.uniform, (17,)),
+    "random": (fastinit.random, (17,)),
+    "normal": (fastinit.normal, (17,)),
+    "truncated_normal": (fastinit.truncated_normal, (17,)),
+    "constant": (fastinit.constant, (0.5,)),
+    "zeros": (fastinit.zeros, ()),
+    "ones": (fastinit.ones, ()),
+    "sparse": (fastinit.sparse, (17, 0.5)),
+    "variance_scaling": (fastinit.variance_scaling, (17,)),
+    "identity": (fastinit.identity, ()),
+    "orthogonal": (fastinit.orthogonal, (17,)),
+    "delta_orthogonal": (fastinit.delta_orthogonal, (17,)),
+    "dirac": (fastinit.dirac, ()),
+    "initialize": (fastinit.initialize, (17, Normal())),
+    **{
+        f"{family}_{shape}": (getattr(fastinit, f"{family}_{shape}"), (17,))
+        for family in ("xavier", "kaiming", "lecun")
+        for shape in initializers.SHAPES
+    },
+}
+GAINS = {"identity", "orthogonal", "delta_orthogonal", "initialize"}
+FANS = {name for name in FUNCTIONS if name.startswith(("xavier", "kaiming", "lecun"))}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_takes_the_same_options(name):
+    """layout= refused by one and taken by the next; a gain= that leaks through and scales in silence."""
+    function, arguments = FUNCTIONS[name]
+    plain = function((4, 4), *arguments)
+    out = np.empty((2, 4), np.float32)
+    options = {"dtype": "float32", "index": slice(2), "layout": "oi", "groups": 1, "threads": 1}
+    assert options.keys() | {"out"} == AXES
+    assert function((4, 4), *arguments, out=out, **options) is out
+    if name not in FANS | {"variance_scaling", "orthogonal", "delta_orthogonal"}:
+        assert np.array_equal(out, plain[:2].astype(np.float32))
+    for option, takers in [
+        ("gain", GAINS | FANS),
+        ("fan_in", FANS | {"variance_scaling", "initialize"}),
+        ("fan_out", FANS | {"variance_scaling", "initialize"}),
+        ("thread", set()),
+    ]:
+        if name in takers:
+            function((4, 4), *arguments, **{option: 2})
+        else:
+            with pytest.raises(TypeError, match=rf"{name}\(\).*'{option}'"):
+                function((4, 4), *arguments, **{option: 2})
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_the_axes_mean_is_checked_by_every_function(name):
+    function, arguments = FUNCTIONS[name]
+    for options, error, message in [
+        ({"layout": "oihw"}, ValueError, "names 4 axes"),
+        ({"layout": "ix"}, ValueError, "must name each axis once"),
+        ({"layout": None}, TypeError, "layout must be a str"),
+        ({"groups": 0}, ValueError, "groups=0 must divide"),
+        ({"groups": 3}, ValueError, "groups=3 must divide"),
+        ({"groups": True}, TypeError, "groups must be an integer"),
+        ({"groups": 1.0}, TypeError, "groups must be an integer"),
+    ]:
+        with pytest.raises(error, match=message):
+            function((4, 4), *arguments, **options)
+    if name in FANS:
+        for options in [{"layout": "oihw"}, {"groups": 0}, {"groups": 3}]:
+            with pytest.raises(ValueError, match=r"names 4 axes|must divide"):
+                function((4, 4), *arguments, fan_in=3, fan_out=4, **options)
+        assert function((4,), *arguments, fan_in=3, fan_out=4).shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("seed", "error"),
+    [(True, TypeError), (None, TypeError), (1.5, TypeError), (-1, ValueError), (2**64, ValueError)],
+)
+def test_a_seed_is_checked_before_fans_and_shapes(seed, error):
+    """A zero fan reported first: the fix of one mistake uncovers the next."""
+    for call in [
+        lambda: fastinit.xavier_uniform((3, 3), seed, fan_in=0),
+        lambda: fastinit.xavier_uniform((2**63, 2**63), seed),
+        lambda: fastinit.uniform((2**63, 2**63), seed),
+        lambda: fastinit.kaiming_normal((3,), seed),
+        lambda: fastinit.orthogonal((3,), seed),
+    ]:
+        with pytest.raises(error, match="rng"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "gain", [True, "1", None, np.array([1.0, 2.0]), np.complex128(1), np.timedelta64(1)], ids=repr
+)
+def test_a_gain_is_a_number_of_every_function(gain):
+    """True taken for 1; numpy's sentence about the truth of an array."""
+    for function, arguments in [(fastinit.initialize, (17, Normal())), (fastinit.xavier_normal, (17,))]:
+        with pytest.raises(TypeError, match="gain must be a number"):
+            function((2, 2), *arguments, gain=gain)
+
+
+# ---- a spread of 0 -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("initializer", "value"),
+    [
+        (Scaled(Uniform(-1.0, 1.0), 0.0), 0.0),
+        (Scaled(Uniform(1.0, 2.0), 0.0), 0.0),
+        (Scaled(Uniform(1e-200, 2e-200), 1e-200), 0.0),
+        (Scaled(Uniform(1.0, math.nextafter(1.0, 2.0)), 1 / 3), 1 / 3),
+        (Scaled(Normal(2.0, 0.0), 0.25), 0.5),
+        (Scaled(xavier("uniform"), 0.0), 0.0),
+    ],
+)
+def test_bounds_that_meet_give_their_value_and_take_their_draws(initializer, value):
+    """A scale of 0 refused as an interval, or draws that are not taken."""
+    rng = fastinit.SplitMix64(17)
+    weights = fastinit.initialize((4, 2), rng, initializer)
+    assert weights.tobytes() == np.full((4, 2), value).tobytes()
+    assert rng.state == reference.advanced(17, 8)
+    if value == 0:
+        assert not fastinit.initialize((4, 2), 17, initializer.base, gain=0).any()
+
+
+def test_a_host_that_flushes_subnormals_makes_no_bounds_meet():
+    scaled = Scaled(Uniform(-1.0, 1.0), 1e-310)
+    expected = scaled.content((2, 2))
+    with host.flushing():
+        found = scaled.content((2, 2))
+    assert type(found) is distributions.Uniform
+    assert struct.pack("<2d", *found.parameters) == struct.pack("<2d", *expected.parameters)
+
+
+def test_positive_and_negative_zero_are_two_constants():
+    """Two plans that compare equal and store other bits."""
+    for cls in (Constant, distributions.Constant):
+        assert cls(0.0) != cls(-0.0)
+        assert cls(0.5) == cls(0.5) != cls(-0.5)
+        assert len({cls(0.5), cls(0.5), cls(1.0)}) == 2
+        assert cls(0.0) != 0.0
+
+
+# ---- mup, positions and text at their edges ----------------------------------------------------------
+
+
+def test_mup_of_an_empty_tensor_is_an_empty_tensor():
+    rng = fastinit.SplitMix64(17)
+    for shape in [(0, 64), (64, 0), (0, 0), (0,)]:
+        base_shape = (64,) * len(shape)
+        assert fastinit.initialize(shape, rng, MuP(base_shape, Normal())).shape == shape
+    assert rng.state == 17
+
+
+def test_mup_of_groups():
+    """The base's groups are not the wide tensor's where a kernel is depthwise."""
+    depthwise = MuP((64, 1, 3, 3)).content((256, 1, 3, 3), "oihw", groups=256)
+    assert depthwise.std == pytest.approx(math.sqrt(2 / 9), rel=1e-15)
+    grouped = MuP((64, 16, 3, 3)).content((128, 32, 3, 3), "oihw", groups=4)
+    assert grouped.std == pytest.approx(math.sqrt(2 / (16 * 9)) / math.sqrt(2), rel=1e-15)
+    with pytest.raises(ValueError, match=r"groups=64 must divide the 32 channels of base_shape"):
+        MuP((32, 4, 3, 3)).content((128, 2, 3, 3), "oihw", groups=64)
+    with pytest.raises(ValueError, match="differ in their number of axes"):
+        MuP((64, 1)).content((256, 1, 3, 3), "oihw", groups=256)
+
+
+def test_positions_are_no_weights():
+    with pytest.raises(ValueError, match="no spread"):
+        fastinit.initialize((3,), 17, PositionIds(), gain=2)
+    with pytest.raises(ValueError, match="0-d"):
+        PositionIds().content(())
+    with pytest.raises(TypeError, match="base must be an initializer of weights"):
+        MuP((3,), PositionIds())
+
+
+def test_text_that_is_no_initializer_is_refused_in_words():
+    deep = '{"kind": "residual", "layers": 1, "base": ' * 100_000
+    nested = {"kind": "zeros"}
+    for _ in range(100_000):
+        nested = {"kind": "scaled", "factor": 1.0, "base": nested}
+    for text in (5, None, b"zeros"):
+        with pytest.raises(TypeError, match="initializer must be a str"):
+            initializers.parse(text)
+    with pytest.raises(ValueError, match="JSON"):
+        initializers.parse(deep)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        initializers.from_json(nested)
+    with pytest.raises(ValueError, match="'std' occurs twice"):
+        initializers.parse('{"kind": "normal", "mean": 0, "std": 1, "std": 2}')
+    with pytest.raises(ValueError, match="NaN is not JSON"):
+        initializers.parse('{"kind": "constant", "value": NaN}')
+
+
+# ---- what an error advises ---------------------------------------------------------------------------
+
+
+def test_errors_say_what_helps():
+    """Advice to pass options that the function refuses; words that are not the caller's."""
+    for function, arguments in [(fastinit.orthogonal, (17,)), (fastinit.identity, ()), (fastinit.dirac, ())]:
+        with pytest.raises(ValueError, match="1-d tensor") as caught:
+            function((3,), *arguments)
+        assert "fan_in=" not in str(caught.value)
+    with pytest.raises(ValueError, match="both fan_in= and fan_out="):
+        fastinit.xavier_uniform((3,), 17)
+    with pytest.raises(ValueError, match="at most 64 axes"):
+        fastinit.normal((1,) * 65, 17)
+    with pytest.raises(ValueError, match=r'relu has no parameter, but a=0.3.*nonlinearity="leaky_relu"'):
+        fastinit.kaiming_uniform((3, 3), 17, a=0.3)
+    assert kaiming("normal", "relu", a=0) == kaiming("normal")
+    with pytest.raises(ValueError, match=r"out has shape \(4,\), but the tensor has shape \(3,\)"):
+        fastinit.normal((3,), 17, out=np.empty(4))
+    with pytest.raises(ValueError, match=r"fraction must lie in \[0, 1\], got -0.1"):
+        fastinit.sparse((3, 3), 17, -0.1)
+
+    class Tensor:
+        def numpy(self):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=r"\.numpy\(\)"):
+        fastinit.normal((3,), 17, out=Tensor())
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (Fraction(10**400), ValueError),
+        (10**400, ValueError),
+        (np.complex64(1), TypeError),
+        (np.array(1j), TypeError),
+        (np.timedelta64(3), TypeError),
+        (np.datetime64(3, "s"), TypeError),
+        (np.array("1.5"), TypeError),
+        (np.array(True), TypeError),
+    ],
+    ids=repr,
+)
+def test_what_is_no_float64_is_refused(value, error):
+    """float() of them discards a part, or a unit; or an error about operator.index."""
+    with pytest.raises(error, match=r"mean (must be a number|is too large)"):
+        Normal(value, 1.0)
