@@ -338,7 +338,7 @@ def initialize(
     initializer : Initializer
         What to fill with.
     gain : float, default 1.0
-        Multiplies the finished spread; finite and >= 0.
+        Multiplies every weight, so a mean and a constant as well as a spread; finite and >= 0.
     dtype, out, index, layout, groups, fan_in, fan_out, threads
         As in `xavier_uniform`.
 

@@ -1,7 +1,7 @@
 """Initializers: frozen data that turns a shape and its fans into what a tensor is filled with.
 
 The formula stands once, in `VarianceScaling`; the famous names are one-line specialisations of it. `Residual`,
-`DepthScaled`, `MuP` and `Scaled` change the spread of another initializer. All of them compare, hash, and travel
+`DepthScaled`, `MuP` and `Scaled` scale the weights of another initializer. All of them compare, hash, and travel
 as small JSON objects.
 """
 
@@ -468,7 +468,7 @@ class Sparse(Initializer):
         return content
 
 
-# ---- the spread of another initializer, changed ------------------------------------------------------
+# ---- the weights of another initializer, scaled ------------------------------------------------------
 
 
 def _check_base(base: object) -> None:
@@ -478,7 +478,7 @@ def _check_base(base: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Changed(Initializer):
-    """The weights of `base`, by another spread."""
+    """The weights of `base` times a factor."""
 
     base: Initializer
 

@@ -6,6 +6,7 @@ parameters are known before a weight is drawn. The differences are named in docs
 
 import math
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_torch_grouped_fan_out(torch):
     assert_different(weights, ours.content(GROUPED, "oihw", groups=8), 1 / math.sqrt(8))
     assert_same(weights, ours.content(GROUPED, "oihw"))
     assert fans(GROUPED, "oihw", 8)[0] == torch.nn.init._calculate_fan_in_and_fan_out(torch.empty(GROUPED))[0]
-    named("fan_out of a grouped convolution")
+    named("fans of a grouped convolution")
 
 
 def test_torch_transposed_convolution(torch):
@@ -133,6 +134,33 @@ def test_torch_transposed_convolution(torch):
     assert_different(weights, kaiming("normal").content(TRANSPOSED, "iohw"), math.sqrt(32 / 64))
     assert fans(TRANSPOSED, "iohw") == fans(CONV, "oihw")
     named("transposed convolution")
+
+
+def test_torch_grouped_transposed_convolution(torch):
+    """Its inputs' axis holds all groups, so neither fan is torch's."""
+    weight = torch.nn.ConvTranspose2d(64, 32, 3, groups=4).weight
+    theirs = torch.nn.init._calculate_fan_in_and_fan_out(weight)
+    assert theirs == fans(tuple(weight.shape), "oihw") == (72, 576)
+    assert fans(tuple(weight.shape), "Iohw", 4) == (64 // 4 * 9, 32 // 4 * 9) == (144, 72)
+    named("(72, 576)")
+    named("(144, 72)")
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_torch_warns_of_empty_tensors_in_kaiming_only(torch, shape):
+    for name in ("xavier_uniform_", "xavier_normal_", "orthogonal_", "normal_"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            getattr(torch.nn.init, name)(torch.empty(shape))
+    for name in ("kaiming_uniform_", "kaiming_normal_"):
+        with pytest.warns(UserWarning, match="zero-element"):
+            getattr(torch.nn.init, name)(torch.empty(shape))
+    named("warns in `kaiming_*`")
+
+
+def test_torch_takes_a_slope_of_zero_with_relu(torch):
+    weights = torch.nn.init.kaiming_normal_(torch.empty(DENSE), a=0, nonlinearity="relu")
+    assert_same(weights, kaiming("normal", "relu", a=0).content(DENSE, "oi"))
 
 
 def test_torch_leaky_relu_default(torch):
@@ -297,6 +325,19 @@ def test_keras_counts_a_vector(keras):
     with pytest.raises(ValueError, match="1-d"):
         ours.content((100_000,))
     named("vector")
+
+
+def test_keras_depthwise_fan_in(keras):
+    """A depthwise output sees one input; Keras multiplies all of them in."""
+    layer = keras.layers.DepthwiseConv2D(3)
+    layer.build((None, 8, 8, 64))
+    shape = tuple(layer.kernel.shape)
+    assert (shape, fans(shape, "hwio"), fans(shape, "hwIo", 64)) == ((3, 3, 64, 1), (576, 9), (9, 9))
+    weights = keras.ops.convert_to_numpy(keras.initializers.HeNormal(seed=17)((15, 20, 64, 1)))
+    ours = kaiming("truncated_normal")
+    assert_same(weights, ours.content((15, 20, 64, 1), "hwio"))
+    assert_different(weights, ours.content((15, 20, 64, 1), "hwIo", groups=64), 1 / math.sqrt(64))
+    named("(576, 9)")
 
 
 def test_keras_identity_and_orthogonal(keras):
