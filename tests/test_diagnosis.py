@@ -1,10 +1,12 @@
 """A diagnosis must name what is wrong with a checkpoint, and stay silent where nothing is."""
 
+import contextlib
 import json
 import math
 import os
 import sys
 from fractions import Fraction
+from statistics import NormalDist
 
 import ml_dtypes
 import numpy as np
@@ -14,10 +16,11 @@ from safetensors.numpy import save_file
 
 import fastinit
 from fastinit import _core, cli
+from fastinit.constructions import Sparse
 from fastinit.diagnostics import figures, pages, stored
 from fastinit.diagnostics.diagnosis import diagnose
 from fastinit.diagnostics.expectations import density, of_planned
-from fastinit.distributions import Normal, TruncatedNormal, Uniform
+from fastinit.distributions import CenteredUniform, Normal, TruncatedNormal, Uniform
 from fastinit.dtypes import BY_NAME, FLOATS
 from fastinit.errors import CheckpointError, PlanError
 from fastinit.plan import PlannedTensor
@@ -187,6 +190,105 @@ def test_a_good_model_of_every_dtype_is_good(tmp_path):
     assert found.drawn == (6, 6)
     assert diagnose(path, policy="xavier", seed=18).drawn[0] == 0
     assert "NaN" not in json.dumps(found.facts(), allow_nan=False)
+
+
+NARROW = {
+    "uniform, clamped at both ends": (CenteredUniform(0.0255), "float8_e4m3fn"),
+    "uniform, few values": (Uniform(0.9, 1.6), "float8_e5m2"),
+    "uniform from a power of two": (Uniform(1.0, 1.01), "float16"),
+    "normal around 1": (Normal(1.0, 0.002), "bfloat16"),
+    "normal among the subnormals": (Normal(0.0, 0.004), "float8_e4m3fn"),
+    "truncated, both bounds values": (TruncatedNormal(1.0, 0.125, -2.0, 2.0), "float8_e5m2"),
+    "truncated to a tail": (TruncatedNormal(0.0, 1.0, 2.0, math.inf), "float8_e4m3fn"),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_narrow_dtypes_moments_are_those_of_the_rounded_weights(name):
+    """A large part of the weights lies where the values are far apart, and the clamp moves it one way."""
+    content, dtype = NARROW[name]
+    share = (np.arange(20_000) + 0.5) / 20_000
+    quantile = np.vectorize(NormalDist().inv_cdf)
+    low, high = -math.inf, math.inf
+    match content:
+        case CenteredUniform(limit):
+            weights, low, high = limit * (2 * share - 1), -limit, limit
+        case Uniform(low, high):
+            weights = low + (high - low) * share
+        case Normal(mean, std):
+            weights = mean + std * quantile(share)
+        case TruncatedNormal(mean, std, lower, upper):
+            begin, end = NormalDist().cdf(lower), NormalDist().cdf(upper)
+            weights = mean + std * quantile(begin + (end - begin) * share)
+            low, high = mean + std * lower, mean + std * upper
+    kind = NUMPY.get(dtype, np.float16)
+    rounded = weights.astype(kind).astype(float)
+    stored = np.arange(1 << (8 * BY_NAME[dtype].itemsize)).astype(f"u{BY_NAME[dtype].itemsize}").view(kind)
+    stored = np.unique(stored[np.isfinite(stored.astype(np.float32))].astype(float))
+    top = stored <= high if isinstance(content, TruncatedNormal) else stored < min(high, float(kind(high)))
+    stored = stored[top & (stored >= low)]
+    rounded = np.clip(rounded, stored[0], stored[-1])
+    found = of_planned(planned(content, dtype=dtype))
+    assert math.isclose(found.mean, rounded.mean(), abs_tol=1e-3 * rounded.std())
+    assert math.isclose(found.std, rounded.std(), rel_tol=1e-3)
+    z = (rounded - rounded.mean()) / rounded.std()
+    assert math.isclose(found.kurtosis, (z**4).mean() - 3, abs_tol=2e-2)
+    assert math.isclose(found.likeliest, np.unique(rounded, return_counts=True)[1].max() / 20_000, abs_tol=2e-3)
+
+
+CORRECT = [
+    *map(CenteredUniform, (1e-6, 0.0255, 1.3)),
+    *(Uniform(*b) for b in ((1.0, 1.01), (0.9, 1.25), (0.0, 1.0), (-1.01, -1.0), (100.0, 110.0), (1.0, 1.1875))),
+    *(Normal(*p) for p in ((0.0, 0.02), (1.0, 0.002), (1.0, 0.1), (1.0, 1e-9), (100.0, 1.0), (-3.0, 0.5))),
+    *(TruncatedNormal(*p) for p in ((1.0, 0.1, -2.0, 2.0), (0.0, 1.0, 2.0, math.inf), (0.0, 1.0, -40.0, -39.0))),
+    *(Sparse(*p) for p in ((0.3, 0.5), (0.9, 0.02), (0.99, 0.02), (1.0, 0.02))),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
+def test_no_correct_checkpoint_is_accused(tmp_path, dtype):
+    """Rounding biases mean and spread, few values are equal by chance, sparse weights have heavy tails."""
+    tensors = []
+    for content in CORRECT:
+        for shape in ((4, 4), (1, 7), (120, 100), (300, 700)):
+            name = f"{content} {shape}"
+            tensor = PlannedTensor(name, shape, dtype, content.kind, content, fastinit.stream_for(1, name).state)
+            with contextlib.suppress(PlanError):  # no value of the dtype lies in the interval
+                fastinit.Plan(1, "own", "named", [tensor])
+                tensors.append(tensor)
+    assert len(tensors) > 60
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(fastinit.Plan(1, "own", "named", tensors), path)
+    found = diagnose(path)
+    assert found, found.findings
+
+
+def test_few_weights_of_few_values_may_be_equal(tmp_path):
+    """Seven weights that are each 96 or 104: thirty such tensors have equals among them, and equal parts."""
+    tensors = [
+        PlannedTensor(f"w{i}", shape, BY_NAME["float8_e4m3fn"], "n", Normal(100.0, 1.0), 17 + (i << 40))
+        for i, shape in enumerate([(1, 7)] * 30 + [(4, 2)] * 30)
+    ]
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(fastinit.Plan(17, "own", "named", tensors), path)
+    found = diagnose(path)
+    assert found, found.findings
+
+
+@pytest.mark.parametrize("layout", fastinit.layout.bundled_layouts())
+def test_no_bundled_model_in_float8_is_accused(tmp_path, layout):
+    reduced, seen = {}, set()
+    for name, tensor in fastinit.layout.read_layout(layout).items():
+        shape = [min(length, 400) for length in tensor.shape]
+        kind = (*shape, name.rpartition(".")[2])
+        if kind not in seen and math.prod(shape):
+            seen.add(kind)
+            reduced[name] = {"dtype": tensor.dtype.tag, "shape": shape}
+    path = tmp_path / "w.safetensors"
+    for dtype in NUMPY:
+        fastinit.write_checkpoint(fastinit.Plan.from_layout(reduced, 17, dtype=dtype), path)
+        found = diagnose(path)
+        assert found, found.findings
 
 
 def findings(path, **request):

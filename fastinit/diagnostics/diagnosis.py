@@ -29,7 +29,7 @@ from ..layout import TensorLayout
 from ..plan import Plan, PlannedTensor
 from ..tables import Table, notebook
 from ..threads import as_threads
-from .expectations import Expected, of_planned
+from .expectations import Expected, of_planned, rounded
 from .stored import Array, StoredTensor, open_checkpoint, summaries
 
 STANDARD_ERRORS = 5.0
@@ -44,7 +44,12 @@ RULE_TOLERANCE = 0.01
 
 SPIKE_RATIO = 3.0
 SPIKE_COUNT = 32
-"""A spike is an extreme value that so many weights have, and so many times as many as the values beside it."""
+SPIKE_BESIDE = 16
+"""A spike is an extreme value that so many weights have, so many times as many as the next occupied values have;
+or no fewer, and so many times as far away from them as they are from one another."""
+
+CONSTANT_CHANCE = 1e-6
+"""Equal weights are no fault where the plan gives them as often: a coarse dtype has few values near 1."""
 
 BINS = 32
 
@@ -231,8 +236,8 @@ def diagnose(
     Notes
     -----
     A spread is off where it differs from the expected one by more than `STANDARD_ERRORS` standard errors,
-    ``sd * sqrt((kurtosis + 2) / (4 n))`` of n weights, plus what rounding to the dtype adds, plus a rule's own
-    tolerance. Memory stays small whatever the file's size: nothing of it is kept or mapped.
+    ``sd * sqrt((kurtosis + 2) / (4 n))`` of n weights, plus what rounding to float32 or float64 adds (in narrower
+    dtypes the expected moments are those after rounding), plus a rule's own tolerance. Memory stays small whatever the file's size: nothing of it is kept or mapped.
 
     Examples
     --------
@@ -322,7 +327,7 @@ def _expected(tensor: StoredTensor, planned: PlannedTensor | None, rules: Mappin
             return Expected(f"the rule {glob}", std, tolerance=RULE_TOLERANCE, is_drawn=std > 0)
     if planned is None or planned.shape != tensor.layout.shape or not planned.dtype.is_float:
         return None
-    return of_planned(planned)
+    return of_planned(planned, tensor.layout.dtype)
 
 
 def _differences(tensors: list[StoredTensor], plan: Plan | None) -> Iterator[Finding]:
@@ -409,7 +414,8 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
         return
     is_drawn = e is None or e.is_drawn
     is_matrix = len(tensor.layout.shape) >= 2 and m.finite > 1
-    if is_matrix and is_drawn and m.low == m.high and not (m.nan or m.inf):
+    is_chance = e is not None and (_rounding(e, tensor.layout.dtype) >= e.std or _are_alike(e, m.finite))
+    if is_matrix and is_drawn and m.low == m.high and not (m.nan or m.inf or is_chance):
         if m.low == 0:
             yield found(
                 "all zero",
@@ -424,7 +430,7 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
             )
     elif e is not None:
         yield from (found(kind, sentence) for kind, sentence in _against(m, e, tensor.layout.dtype))
-    if is_drawn and m.low < m.high:
+    if is_drawn and m.low < m.high and not _are_alike(e, m.finite // 2):
         repeats = tensor.repeats()
         if repeats:
             axis, parts = repeats
@@ -440,15 +446,20 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
             )
 
             return
-        spike = _spike(m, sample, tensor.layout.dtype)
+        spike = _spike(m, sample, e.likeliest if e else 0.0)
         if spike:
             yield found("spike", spike)
+
+
+def _are_alike(e: Expected | None, count: int) -> bool:
+    """Say whether so many weights of the plan's may well be equal by chance."""
+    return e is not None and e.likeliest**count > CONSTANT_CHANCE
 
 
 def _against(m: Measured, e: Expected, dtype: DType) -> Iterator[tuple[str, str]]:
     """Compare with what is expected; every bound on what may differ is stated beside the difference."""
     if e.std == 0:
-        value = None if e.mean is None else _rounded(e.mean, dtype)
+        value = None if e.mean is None else rounded(e.mean, dtype)
         if m.low != m.high or value not in (None, m.low):
             wanted = "equal" if value is None else f"{value:.6g}"
             yield (
@@ -457,9 +468,10 @@ def _against(m: Measured, e: Expected, dtype: DType) -> Iterator[tuple[str, str]
                 "it was trained, or filled with something else",
             )
         return
-    rounding = _rounding(e.std, dtype)
+    rounding = _rounding(e, dtype)
     kurtosis = e.kurtosis if e.kurtosis is not None else max(0.0, m.kurtosis)
     allowed = STANDARD_ERRORS * e.std * math.sqrt((kurtosis + 2) / (4 * m.finite)) if m.finite > 1 else math.inf
+    allowed += e.std * STANDARD_ERRORS**2 / (2 * m.finite)  # the square of the mean's error
     allowed += rounding + e.tolerance * e.std
     if not abs(m.std - e.std) <= allowed:
         yield (
@@ -480,8 +492,9 @@ def _against(m: Measured, e: Expected, dtype: DType) -> Iterator[tuple[str, str]
             f"has mean {m.mean:.5g}, {abs(m.mean - mean) / error:.3g} standard errors from the {mean:.5g} of "
             f"{e.source}: subtract the difference, or look for a draw on [0, limit) in place of [-limit, limit)",
         )
-    if m.finite >= KURTOSIS_SIZE and e.kurtosis is not None:
-        allowed = KURTOSIS_ERRORS * math.sqrt(24 / m.finite) + 10 * rounding / e.std
+    if m.finite >= KURTOSIS_SIZE and e.kurtosis is not None and not math.isnan(m.kurtosis):
+        allowed = KURTOSIS_ERRORS * (e.kurtosis_error + 4 * KURTOSIS_ERRORS / math.sqrt(m.finite))
+        allowed = allowed / math.sqrt(m.finite) + 10 * rounding / e.std
         if not abs(m.kurtosis - e.kurtosis) <= allowed:
             yield (
                 "kurtosis",
@@ -496,22 +509,30 @@ def _against(m: Measured, e: Expected, dtype: DType) -> Iterator[tuple[str, str]
         )
 
 
-def _spike(m: Measured, sample: Array, dtype: DType) -> str | None:
-    """Compare how many weights are exactly an extreme with how many the stored values beside it have."""
-    for value, count, inwards in ((m.low, m.at_low, 1.0), (m.high, m.at_high, -1.0)):
+def _spike(m: Measured, sample: Array, planned: float) -> str | None:
+    """Compare how many weights are exactly an extreme with how many the next occupied values have.
+
+    Those are the sample's, so a coarse grid's neighbours are the grid's; `planned` is a share that is right.
+    """
+    for value, count, inwards in ((m.low, m.at_low, 1), (m.high, m.at_high, -1)):
+        share = count / m.finite
         if value == 0 or count < SPIKE_COUNT or m.at_low + m.at_high + m.zeros >= m.finite:
             continue
-        step = max(2 * _relative_step(dtype) * 2.0 ** math.floor(math.log2(abs(value))), _smallest(dtype))
-        reach = min(16 * step, m.high - m.low)
-        depth = (sample - value) * inwards
-        beside = int(np.count_nonzero((depth > 0) & (depth <= reach)))
-        most = beside + STANDARD_ERRORS * math.sqrt(beside + 1) + 1
-        share, usual = count / m.finite, most * step / reach / len(sample)
-        if share > SPIKE_RATIO * usual:
+        if share <= planned + STANDARD_ERRORS * math.sqrt(planned / m.finite):
+            continue
+        occupied, counts = np.unique(sample[np.isfinite(sample) & (sample != value)], return_counts=True)
+        occupied, counts = occupied[::inwards][:SPIKE_BESIDE], counts[::inwards][:SPIKE_BESIDE]
+        if len(occupied) < SPIKE_BESIDE // 2:
+            continue
+        beside = int(counts.sum())
+        usual = beside / len(counts) / len(sample)
+        most = max(usual * (1 + STANDARD_ERRORS / math.sqrt(beside)), counts[:2].mean() / len(sample))
+        is_apart = abs(occupied[0] - value) > SPIKE_RATIO * np.abs(np.diff(occupied)).max()
+        if share > SPIKE_RATIO * most or (is_apart and SPIKE_RATIO * share > usual):
             return (
                 f"has {count:,} weights ({100 * share:.3g} %) at exactly {value:.6g}, its "
-                f"{'least' if inwards > 0 else 'largest'} value; a stored value beside it has about "
-                f"{100 * beside * step / reach / len(sample):.2g} %. Clamping piles on the bound what it cuts "
+                f"{'least' if inwards > 0 else 'largest'} value; each of the next values inwards, from "
+                f"{occupied[0]:.6g} on, has about {100 * usual:.2g} %. Clamping piles on the bound what it cuts "
                 "off, and a narrow dtype drawn from directly has few values out there: draw in float64 "
                 "by the inverse CDF and round once"
             )
@@ -526,6 +547,8 @@ def _equal(
     for tensor in tensors:
         facts, wanted = gathered[tensor.name].facts(), expected[tensor.name]
         if facts["low"] == facts["high"] or (wanted is not None and not wanted.is_drawn):
+            continue
+        if _are_alike(wanted, tensor.layout.size):
             continue
         key = (tensor.layout.dtype.name, *(np.float64(value).tobytes() for value in facts.values()))
         groups = alike.setdefault(key, [])
@@ -566,18 +589,13 @@ def _smallest(dtype: DType) -> float:
     return 2.0 ** _FORMATS[dtype.name][1]
 
 
-def _rounding(std: float, dtype: DType) -> float:
+def _rounding(e: Expected, dtype: DType) -> float:
     """How much rounding to the dtype moves a standard deviation, or a mean, at most."""
-    error = max(_relative_step(dtype) * std, _smallest(dtype) / 2)
-    return error * (error / std) if error < std else error
-
-
-def _rounded(value: float, dtype: DType) -> float:
-    assert dtype.code is not None
-    bits, rounded = np.empty(1, f"u{dtype.itemsize}"), np.empty(1)
-    _core.narrow(np.array([value]), bits, dtype.code, dtype.itemsize)
-    _core.widen(bits.astype(bits.dtype.newbyteorder("<")), rounded, dtype.code, dtype.itemsize)
-    return float(rounded[0])
+    if e.is_stored:
+        return 0.0
+    largest = abs(e.mean or 0.0) + e.std
+    error = max(_relative_step(dtype) * largest, _smallest(dtype) / 2)
+    return error * (error / e.std) if error < e.std else error
 
 
 # ---- views -------------------------------------------------------------------------------------------
