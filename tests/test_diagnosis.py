@@ -317,11 +317,13 @@ def test_what_is_wrong_without_any_plan_is_named(tmp_path, kind):
     assert findings(path) == {(kind, names)}
 
 
-@pytest.mark.parametrize(("axis", "parts"), [(0, 2), (1, 8), (1, 1024), (0, 512), (2, 4)])
+@pytest.mark.parametrize(
+    ("axis", "parts"), [(0, 2), (1, 8), (1, 1024), (0, 512), (2, 4), (0, 3), (1, 3), (0, 5), (1, 6), (2, 3)]
+)
 def test_equal_parts_along_any_axis_are_found_with_their_number(tmp_path, axis, parts):
     """Shards that every rank drew alike lie side by side, or far apart, by the axis that was split."""
     shape = [512, 1024, 8][: max(2, axis + 1)]
-    shape[axis] //= parts
+    shape[axis] = max(1, shape[axis] // parts)
     array = np.concatenate([normal(*shape)] * parts, axis)
     path = tmp_path / "w.safetensors"
     save_file({"w": array}, path)
@@ -331,6 +333,49 @@ def test_equal_parts_along_any_axis_are_found_with_their_number(tmp_path, axis, 
     array[(-1,) * array.ndim] += 1
     save_file({"w": array}, path)
     assert "repeated" not in dict(findings(path)), "one weight differs, so the parts are not equal"
+
+
+def sines(positions, width):
+    angle = np.arange(positions)[:, None] / 10_000 ** (np.arange(width) / width)
+    return np.concatenate([np.sin(angle), np.cos(angle)], 1).astype(np.float32)
+
+
+BUFFERS = {
+    "h.{}.attn.bias": np.tri(40, dtype=np.float32)[None, None],
+    "h.{}.attn.masked_bias": np.array(-1e4, np.float32),
+    "h.{}.causal_mask": np.tri(40, dtype=np.float32),
+    "layers.{}.rotary_emb.inv_freq": 10_000 ** -np.linspace(0, 1, 32, dtype=np.float32),
+    "layers.{}.rotary_emb.cos_cached": np.tile(np.cos(np.outer(np.arange(64), 0.5 ** np.arange(8))), (1, 2)),
+    "layers.{}.freqs_cos": np.tile(np.cos(np.outer(np.arange(64), 0.5 ** np.arange(8))), (1, 2)),
+    "pos_encoder.{}.pe": sines(200, 64)[:, None],
+    "experts.{}.bias": np.zeros((4, 30), np.float32),
+    "blocks.{}.norm.scale": np.ones((12, 30), np.float32),
+    "blocks.{}.ln_1.weight": np.ones((12, 30), np.float32),
+}
+
+
+def test_buffers_and_gains_are_not_taken_for_weights(tmp_path):
+    """Masks and tables are the same in every layer, with equal rows and one extreme: nothing was drawn twice."""
+    path = tmp_path / "buffers.safetensors"
+    arrays = {name.format(i): np.ascontiguousarray(array) for name, array in BUFFERS.items() for i in (0, 1)}
+    save_file(arrays, path)
+    assert not findings(path)
+    assert not findings(path, policy="xavier")
+    save_file({"encoder.embed_positions.weight": sines(300, 64)}, path)
+    assert not findings(path)
+    save_file({"h.0.attn.c_attn.weight": np.ones((9, 8)), "h.1.attn.bias.weight": np.ones((9, 8))}, path)
+    assert {kind for kind, _ in findings(path)} == {"constant"}
+
+
+@pytest.mark.parametrize("levels", [15, 31, 255])
+def test_a_coarse_grid_has_no_spike(tmp_path, levels):
+    """Weights dequantized from a few levels: the values beside an extreme are the grid's, not the dtype's."""
+    grid = np.random.default_rng(2).integers(-(levels // 2), levels // 2 + 1, (300, 300)) * 0.01
+    path = tmp_path / "w.safetensors"
+    save_file({"w": grid.astype(np.float32)}, path)
+    assert not findings(path)
+    save_file({"w": np.clip(normal(300, 300, std=0.2).round(2), -0.3, 9)}, path)
+    assert findings(path) == {("spike", ("w",))}, "on a grid too, a clamp piles up what it cuts off"
 
 
 def test_a_pile_of_bfloat16_at_minus_two_is_named_and_a_rounded_truncation_is_not(tmp_path):

@@ -10,6 +10,7 @@ import difflib
 import fnmatch
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +26,10 @@ from ..distributions import Positions
 from ..dtypes import DType
 from ..errors import PlanError
 from ..fill import fill
+from ..initializers import ONES, ZEROS
 from ..layout import TensorLayout
 from ..plan import Plan, PlannedTensor
+from ..presets import XAVIER
 from ..tables import Table, notebook
 from ..threads import as_threads
 from .expectations import Expected, of_planned, rounded
@@ -50,6 +53,15 @@ or no fewer, and so many times as far away from them as they are from one anothe
 
 CONSTANT_CHANCE = 1e-6
 """Equal weights are no fault where the plan gives them as often: a coarse dtype has few values near 1."""
+
+_BUFFERS = re.compile(
+    r"rotary|inv_freq|freqs|sinusoid|mask$|(^|[._])((cos|sin)(_?cached?)?|pe)$"
+    r"|(norm[^.]*|(^|\.)ln(_[^.]+)?)\.(weight|scale|gamma|gain)$"
+)
+"""Names of what no weight matrix is, whatever its axes: tables of angles, masks, and (stacked) norm gains."""
+
+_POSITIONS = re.compile(r"pos(ition)?s?(_|\.|$)|pos_?emb")
+"""Names of position tables: of sines, they have many weights of exactly 1."""
 
 BINS = 32
 
@@ -236,8 +248,11 @@ def diagnose(
     Notes
     -----
     A spread is off where it differs from the expected one by more than `STANDARD_ERRORS` standard errors,
-    ``sd * sqrt((kurtosis + 2) / (4 n))`` of n weights, plus what rounding to float32 or float64 adds (in narrower
-    dtypes the expected moments are those after rounding), plus a rule's own tolerance. Memory stays small whatever the file's size: nothing of it is kept or mapped.
+    ``sd * sqrt((kurtosis + 2) / (4 n))`` of n weights, plus what rounding to float32 or float64 adds (in
+    narrower dtypes the expected moments are those after rounding), plus a rule's own tolerance. Without a plan,
+    tensors that the policy "xavier" refuses or fills with a constant, and those whose names say buffer or norm
+    gain, are not searched for equal or repeated weights. Memory stays small whatever the file's size: nothing
+    of it is kept or mapped.
 
     Examples
     --------
@@ -314,6 +329,8 @@ def _planned(tensors: list[StoredTensor], seed: SupportsIndex, policy: str) -> d
     Plan.from_layout({}, seed, policy)  # refuses a bad seed or policy
     planned: dict[str, PlannedTensor] = {}
     for tensor in tensors:
+        if _BUFFERS.search(tensor.name) and len(tensor.layout.shape) > 1:
+            continue
         try:
             planned |= Plan.from_layout({tensor.name: tensor.layout}, seed, policy)
         except PlanError:  # masks and the like, which no policy fills
@@ -328,6 +345,16 @@ def _expected(tensor: StoredTensor, planned: PlannedTensor | None, rules: Mappin
     if planned is None or planned.shape != tensor.layout.shape or not planned.dtype.is_float:
         return None
     return of_planned(planned, tensor.layout.dtype)
+
+
+def _is_drawn(tensor: StoredTensor, e: Expected | None) -> bool:
+    """Say whether each weight is a draw of its own: as the plan has it, or else as its name is usually meant."""
+    if e is not None:
+        return e.is_drawn
+    shape, dtype = tensor.layout.shape, tensor.layout.dtype
+    rule = next((rule for rule in XAVIER if rule.matches(tensor.name, shape, dtype)), None)
+    is_refused_or_constant = rule is not None and rule.initializer in (None, ZEROS, ONES)
+    return not (is_refused_or_constant or _BUFFERS.search(tensor.name))
 
 
 def _differences(tensors: list[StoredTensor], plan: Plan | None) -> Iterator[Finding]:
@@ -412,7 +439,7 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
         )
     if not m.finite:
         return
-    is_drawn = e is None or e.is_drawn
+    is_drawn = _is_drawn(tensor, e)
     is_matrix = len(tensor.layout.shape) >= 2 and m.finite > 1
     is_chance = e is not None and (_rounding(e, tensor.layout.dtype) >= e.std or _are_alike(e, m.finite))
     if is_matrix and is_drawn and m.low == m.high and not (m.nan or m.inf or is_chance):
@@ -446,7 +473,7 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
             )
 
             return
-        spike = _spike(m, sample, e.likeliest if e else 0.0)
+        spike = None if _POSITIONS.search(tensor.name) else _spike(m, sample, e.likeliest if e else 0.0)
         if spike:
             yield found("spike", spike)
 
@@ -546,7 +573,7 @@ def _equal(
     alike: dict[Any, list[list[StoredTensor]]] = {}
     for tensor in tensors:
         facts, wanted = gathered[tensor.name].facts(), expected[tensor.name]
-        if facts["low"] == facts["high"] or (wanted is not None and not wanted.is_drawn):
+        if facts["low"] == facts["high"] or not _is_drawn(tensor, wanted):
             continue
         if _are_alike(wanted, tensor.layout.size):
             continue

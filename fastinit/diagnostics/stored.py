@@ -108,20 +108,16 @@ class StoredTensor:
     def repeats(self) -> tuple[int, int] | None:
         """Return (axis, parts) where the tensor, cut into so many parts along an axis, has equal ones; else None.
 
-        Tried are all slices of an axis, and 2, 4, 8, ... parts, the most that are equal.
+        Tried are all divisors of an axis' length, the largest first: the most parts that are equal.
         """
         shape, itemsize = self.layout.shape, self.layout.dtype.itemsize
         for axis, length in enumerate(shape):
             block = itemsize * math.prod(shape[axis:])
             if length < 2 or len(shape) < 2:
                 continue
-            if self._has_period(block, block // length):
-                return axis, length
-            parts = 1
-            while length % (2 * parts) == 0 and self._has_period(block, block // (2 * parts)):
-                parts *= 2
-            if parts > 1:
-                return axis, parts
+            for parts in _divisors(length)[:0:-1]:
+                if self._has_period(block, block // parts):
+                    return axis, parts
         return None
 
     def _has_period(self, block: int, period: int) -> bool:
@@ -139,6 +135,11 @@ class StoredTensor:
             if not np.array_equal(rows[:, period:], rows[:, :-period]):
                 return False
         return True
+
+
+def _divisors(number: int) -> list[int]:
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})
 
 
 @contextlib.contextmanager
