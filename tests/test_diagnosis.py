@@ -536,12 +536,49 @@ def test_a_hostile_file_is_refused(tmp_path, name):
         diagnose(tmp_path / "none.safetensors")
 
 
-def test_huge_and_tiny_float64_weights_are_measured_without_a_warning(tmp_path):
+EXTREME = {
+    "huge": (1e80, 1.0),
+    "huge, beyond its own square": (1e300, 1e307),
+    "tiny": (1e-90, 0.0),
+    "tiny, below its own square": (1e-200, 0.0),
+    "subnormal": (1e-318, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", EXTREME)
+def test_powers_that_leave_float64_are_measured_by_a_scale(tmp_path, name):
+    """Fourth powers underflow to a kurtosis of -3, squares to a spread of 0, sums overflow to infinity."""
+    mpmath = pytest.importorskip("mpmath")
+    spread, shift = EXTREME[name]
+    array = rng().normal(size=(60, 50)) * spread + shift
     path = tmp_path / "w.safetensors"
-    save_file({"a": np.array([[1e308, -1e308, 1e300]]), "b": np.array([[1e-300, 2e-300, 5e-324]])}, path)
+    save_file({"w": array}, path)
+    plan = fastinit.Plan(17, "own", "named", [PlannedTensor("w", array.shape, FLOATS[0], "n", Normal(0, 1), 1)])
+    m = diagnose(path, plan=plan).tensors[0].measured
+    values = [mpmath.mpf(x) for x in array.ravel().tolist()]
+    mean = sum(values) / len(values)
+    square, fourth = (sum((x - mean) ** power for x in values) / len(values) for power in (2, 4))
+    assert abs(m.mean - mean) <= 1e-12 * mpmath.sqrt(square) + 1e-14 * abs(mean) + 5e-324
+    assert math.isclose(m.std, mpmath.sqrt(square), rel_tol=1e-12, abs_tol=5e-324)
+    assert math.isclose(m.kurtosis, fourth / square**2 - 3, rel_tol=1e-9)
+    figures.save(diagnose(path), tmp_path / "w.svg")
+
+
+def test_the_largest_and_the_smallest_float64_are_judged_and_drawn_without_a_warning(tmp_path):
+    path = tmp_path / "w.safetensors"
+    array = np.array([[1.7e308, -1.7e308, 1e300]])
+    save_file({"a": array, "b": np.array([[1e-300, 2e-300, 5e-324]]), "c": np.full((2, 2), 1e300)}, path)
     found = diagnose(path, rules={"a": 1.0})
-    assert [finding.kind for finding in found.findings] == ["spread"]
+    assert [finding.kind for finding in found.findings] == ["spread", "constant"]
+    assert math.isclose(found.tensors[0].measured.std, math.sqrt(2 / 3) * 1.7e308, rel_tol=1e-7)
     json.dumps(found.facts(), allow_nan=False)
+    figures.save(found, tmp_path / "w.svg")
+
+
+def test_minus_zero_is_shown_as_zero(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"a": np.array([-0.0, -0.0]), "b": np.array([-1.0, -0.0])}, path)
+    assert " -0 " not in "\n".join(diagnose(path).lines())
 
 
 def test_memory_stays_small_beside_the_file(tmp_path):

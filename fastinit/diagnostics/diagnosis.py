@@ -33,7 +33,7 @@ from ..presets import XAVIER
 from ..tables import Table, notebook
 from ..threads import as_threads
 from .expectations import Expected, of_planned, rounded
-from .stored import Array, StoredTensor, open_checkpoint, summaries
+from .stored import CHUNK_BYTES, Array, StoredTensor, open_checkpoint, summaries
 
 STANDARD_ERRORS = 5.0
 """A mean or a spread further off than this is no accident of sampling: 6e-7 of normal errors are."""
@@ -50,6 +50,9 @@ SPIKE_COUNT = 32
 SPIKE_BESIDE = 16
 """A spike is an extreme value that so many weights have, so many times as many as the next occupied values have;
 or no fewer, and so many times as far away from them as they are from one another."""
+
+_SMALLEST_SUM = 1e-290
+"""A sum of fourth powers below this has lost digits."""
 
 CONSTANT_CHANCE = 1e-6
 """Equal weights are no fault where the plan gives them as often: a coarse dtype has few values near 1."""
@@ -83,7 +86,8 @@ class Measured:
     kurtosis : float
         Excess kurtosis: 0 for a normal, -1.2 for a uniform distribution; NaN of equal weights.
     histogram : tuple of int
-        Of `sampled` weights in equal bins from low to high.
+        Of `sampled` weights in equal bins over `limits`; empty where those are too far apart to subtract, or
+        too close to divide by.
     sampled : int
         All, or an evenly spread part of a large tensor.
     """
@@ -101,6 +105,12 @@ class Measured:
     kurtosis: float
     histogram: tuple[int, ...] = ()
     sampled: int = 0
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The histogram's: the extremes, or some way around a single value."""
+        margin = 0.0 if self.low < self.high else max(0.5, abs(self.low) / 2)
+        return self.low - margin, self.high + margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +297,7 @@ def diagnose(
         measured = {}
         for tensor in weighed:
             sample = tensor.sample()
-            measured[tensor.name] = _measured(gathered[tensor.name].facts(), sample)
+            measured[tensor.name] = _measured(tensor, gathered[tensor.name].facts(), sample)
             findings += _judge(tensor, measured[tensor.name], expected[tensor.name], sample)
         findings += _equal(weighed, gathered, expected)
         drawn = _drawn(weighed, planned) if planned else None
@@ -401,27 +411,55 @@ def _drawn(tensors: list[StoredTensor], planned: dict[str, PlannedTensor]) -> tu
 # ---- what is measured --------------------------------------------------------------------------------
 
 
-def _measured(facts: dict[str, Any], sample: Array) -> Measured:
+def _measured(tensor: StoredTensor, facts: dict[str, Any], sample: Array) -> Measured:
     count, m2, m4 = facts["count"], facts["m2"], facts["m4"]
     low, high = (facts["low"], facts["high"]) if count else (math.nan, math.nan)
+    if not count or low == high:
+        mean, std, kurtosis = low, 0.0 if count else math.nan, math.nan
+    elif _SMALLEST_SUM < m4 < math.inf:
+        mean, std, kurtosis = facts["anchor"] + facts["mean"], math.sqrt(m2 / count), m4 / m2 / (m2 / count) - 3
+    else:
+        mean, std, kurtosis = _rescaled(tensor, max(abs(low), abs(high)))
     measured = Measured(
         finite=count,
         nan=facts["nan"],
         inf=facts["inf"],
         zeros=facts["zeros"],
-        low=low,
-        high=high,
+        low=low + 0.0,  # -0.0 and 0.0 are one value
+        high=high + 0.0,
         at_low=facts["at_low"],
         at_high=facts["at_high"],
-        mean=facts["anchor"] + facts["mean"] if count else math.nan,
-        std=math.sqrt(m2 / count) if count else math.nan,
-        kurtosis=m4 / m2 / (m2 / count) - 3 if m2 and m2 / count else math.nan,
+        mean=mean + 0.0,
+        std=std,
+        kurtosis=kurtosis,
     )
     finite = sample[np.isfinite(sample)]
-    if not finite.size or not math.isfinite(high - low):
+    if not finite.size or not _SMALLEST_SUM < measured.limits[1] - measured.limits[0] < 1 / _SMALLEST_SUM:
         return measured
-    counts, _ = np.histogram(finite, BINS, (low, high) if low < high else (low - 0.5, low + 0.5))
+    counts, _ = np.histogram(finite, BINS, measured.limits)
     return replace(measured, histogram=tuple(counts.tolist()), sampled=int(finite.size))
+
+
+def _rescaled(tensor: StoredTensor, largest: float) -> tuple[float, float, float]:
+    """Read float64 weights whose powers over- or underflow again, times a power of two: mean, sd, kurtosis."""
+    exponent = math.frexp(largest)[1]
+    step = CHUNK_BYTES // tensor.layout.dtype.itemsize
+
+    def total(power: int, about: float) -> float:
+        parts = []
+        for begin in range(0, tensor.layout.size, step):
+            values = np.ldexp(tensor.values(begin, min(step, tensor.layout.size - begin)), -exponent)
+            parts.append(float(((values[np.isfinite(values)] - about) ** power).sum()))
+        return math.fsum(parts)
+
+    count = total(0, 0.0)
+    mean = total(1, 0.0) / count
+    variance = total(2, mean) / count
+    return (
+        math.ldexp(mean, exponent),
+        math.ldexp(math.sqrt(variance), exponent),
+        total(4, mean) / count / variance**2 - 3,
+    )
 
 
 # ---- verdicts ----------------------------------------------------------------------------------------

@@ -277,9 +277,7 @@ def _(result: Diagnosis) -> Figure:
     figure = new_figure(3.4 * columns, 0.4 + 2.3 * rows)
     cells = figure.subplots(rows, columns, squeeze=False).ravel()
     for cell, (tensor, measured) in zip(cells, shown, strict=False):
-        low, high = measured.low, measured.high
-        if low == high:
-            low, high = low - 0.5, high + 0.5
+        low, high = measured.limits
         edges = np.linspace(low, high, len(measured.histogram) + 1)
         heights = np.array(measured.histogram) / measured.sampled / np.diff(edges)
         color = PALETTE[7] if tensor.name in wrong else PALETTE[0]
