@@ -106,7 +106,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="GLOB=STD",
-        help="the standard deviation of the tensors so named, to 1 %%; goes before the plan; may be repeated",
+        help="the standard deviation of the tensors so named, to 1 %%; goes before the plan; may be repeated: "
+        "the first that matches a name decides, and one that decides nothing is refused",
     )
     diagnose.add_argument("--quiet", action="store_true", help="no progress line")
     _add_views(diagnose)
@@ -433,10 +434,7 @@ def _recommend(options: argparse.Namespace) -> int:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
-    from pathlib import Path  # noqa: PLC0415
-
     from .diagnostics.diagnosis import diagnose  # noqa: PLC0415
-    from .plan import Plan  # noqa: PLC0415
 
     if options.plan and (options.policy or options.seed is not None):
         raise ValueError("--plan already says seed and policy; leave out --seed and --policy")
@@ -444,10 +442,10 @@ def _diagnose(options: argparse.Namespace) -> int:
     with _Progress("diagnose", options.quiet) as progress:
         diagnosis = diagnose(
             options.file,
-            plan=Plan.from_json(Path(options.plan).read_text(encoding="utf-8")) if options.plan else None,
+            plan=_plan_of(options.plan) if options.plan else None,
             seed=17 if options.seed is None else options.seed,
             policy=policy,
-            rules=dict(map(_rule, options.expect)),
+            rules=_rules(options.expect),
             progress=progress,
         )
     options.status = GOOD if diagnosis else FAILED
@@ -455,12 +453,41 @@ def _diagnose(options: argparse.Namespace) -> int:
     return int(options.status)
 
 
-def _rule(text: str) -> tuple[str, float]:
-    glob, _, std = text.rpartition("=")
+def _plan_of(path: str) -> Plan:
+    from pathlib import Path  # noqa: PLC0415
+
+    from .diagnostics.digits import opened  # noqa: PLC0415
+    from .errors import PlanError  # noqa: PLC0415
+    from .layout import HEADER_LIMIT  # noqa: PLC0415
+    from .plan import Plan  # noqa: PLC0415
+
+    if path.endswith(".safetensors"):
+        raise PlanError(
+            f"{path} is a checkpoint, not a plan: leave out --plan, and FILE is judged by the plan in its metadata"
+        )
+    with opened(Path(path)) as file:
+        content = file.read(HEADER_LIMIT)
     try:
-        return glob, float(std)
-    except ValueError:
-        raise ValueError(f"--expect takes GLOB=STD, for example '*c_proj.weight=0.0041', got {text!r}") from None
+        return Plan.from_json(content.decode())
+    except (PlanError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f"{path} is not a plan: {error}; `fastinit show LAYOUT --seed SEED --json` prints one"
+        ) from error
+
+
+def _rules(texts: list[str]) -> dict[str, float]:
+    rules: dict[str, float] = {}
+    for text in texts:
+        glob, _, std = text.rpartition("=")
+        if glob in rules:
+            raise ValueError(f"the glob {glob!r} is given twice; leave one of the two out")
+        try:
+            rules[glob] = float(std)
+        except ValueError:
+            raise ValueError(
+                f"--expect takes GLOB=STD, for example '*c_proj.weight=0.0041', got {text!r}"
+            ) from None
+    return rules
 
 
 def _info(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from fastinit import cli
 from fastinit.diagnostics import digits as module
 from fastinit.diagnostics.digits import load_digits, read_digits
 
@@ -157,3 +158,12 @@ def test_a_folder_is_no_file_and_a_missing_one_is_named(tmp_path):
         read_digits(tmp_path, tmp_path)
     with pytest.raises(FileNotFoundError, match="absent"):
         read_digits(tmp_path / "absent", tmp_path / "absent")
+
+
+@pytest.mark.parametrize("option", ["--images", "--pretrained"])
+def test_a_file_that_is_not_there_is_refused_in_words(capsys, tmp_path, option):
+    """`[Errno 2] No such file` says neither what was done with the name nor, in a script, by whom."""
+    absent = tmp_path / "absent"
+    labels = ["--labels", str(absent)] if option == "--images" else []
+    assert cli.main(["train", option, str(absent), *labels, "--epochs", "1", "--seeds", "1"]) == 2
+    assert capsys.readouterr().err == f"fastinit: cannot read {absent}: No such file or directory\n"

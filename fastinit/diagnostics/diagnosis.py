@@ -237,7 +237,8 @@ def diagnose(
         not judged.
     rules : mapping of str to float, optional
         From a glob (``*`` also matches dots) to a standard deviation, exact to `RULE_TOLERANCE`, which goes
-        before the plan; the first glob that matches a name decides. 0 asks for equal weights.
+        before the plan; the first glob that matches a name decides, and each must decide something. 0 asks for
+        equal weights.
     threads : int, optional
         1 to 1024 (default: as for fills). Nothing depends on it but the time.
     progress : callable, optional
@@ -251,7 +252,7 @@ def diagnose(
     Raises
     ------
     ValueError
-        If a rule matches no tensor of weights, or both a plan and a policy are given.
+        If a rule matches or decides no tensor of weights, or both a plan and a policy are given.
     CheckpointError
         If the file is not a ``.safetensors`` file.
 
@@ -276,6 +277,11 @@ def diagnose(
     >>> bool(good), [finding.kind for finding in bad.findings]
     (True, ['spread'])
     """
+    if not isinstance(plan, Plan | None):
+        raise TypeError(
+            f"plan must be a fastinit.Plan, got {type(plan).__name__}; "
+            "fastinit.Plan.from_json(text) makes one of what `fastinit show --json` printed"
+        )
     rules = {glob: as_spread(std, f"the standard deviation of {glob!r}") for glob, std in (rules or {}).items()}
     threads = as_threads(threads)
     if plan is not None and policy is not None:
@@ -293,7 +299,7 @@ def diagnose(
         expected = {t.name: _expected(t, planned.get(t.name), rules) for t in tensors}
         weighed = [tensor for tensor in tensors if tensor.layout.dtype.is_float and tensor.layout.size]
         gathered = dict(zip((t.name for t in weighed), summaries(weighed, threads, progress), strict=True))
-        findings = list(_differences(tensors, plan))
+        findings = list(_differences(tensors, plan, expected))
         measured = {}
         for tensor in weighed:
             sample = tensor.sample()
@@ -326,13 +332,24 @@ def diagnose(
 
 
 def _refuse_idle_rules(rules: Mapping[str, float], names: list[str]) -> None:
+    deciding = {_deciding(rules, name) for name in names}
     for glob in rules:
-        if not any(fnmatch.fnmatchcase(name, glob) for name in names):
+        matched = [name for name in names if fnmatch.fnmatchcase(name, glob)]
+        if not matched:
             near = difflib.get_close_matches(glob, names, 3, 0.3) or names[:3]
             raise ValueError(
                 f"the rule {glob!r} matches no tensor of weights; "
                 + (f"names here look like {', '.join(map(repr, near))}" if near else "there is none here")
             )
+        if glob not in deciding:
+            raise ValueError(
+                f"the rule {glob!r} decides nothing: the first rule that matches a name decides, and "
+                f"{_deciding(rules, matched[0])!r} comes before it; put {glob!r} first"
+            )
+
+
+def _deciding(rules: Mapping[str, float], name: str) -> str | None:
+    return next((glob for glob in rules if fnmatch.fnmatchcase(name, glob)), None)
 
 
 def _planned(tensors: list[StoredTensor], seed: SupportsIndex, policy: str) -> dict[str, PlannedTensor]:
@@ -349,9 +366,9 @@ def _planned(tensors: list[StoredTensor], seed: SupportsIndex, policy: str) -> d
 
 
 def _expected(tensor: StoredTensor, planned: PlannedTensor | None, rules: Mapping[str, float]) -> Expected | None:
-    for glob, std in rules.items():
-        if fnmatch.fnmatchcase(tensor.name, glob):
-            return Expected(f"the rule {glob}", std, tolerance=RULE_TOLERANCE, is_drawn=std > 0)
+    glob = _deciding(rules, tensor.name)
+    if glob is not None:
+        return Expected(f"the rule {glob}", rules[glob], tolerance=RULE_TOLERANCE, is_drawn=rules[glob] > 0)
     if planned is None or planned.shape != tensor.layout.shape or not planned.dtype.is_float:
         return None
     return of_planned(planned, tensor.layout.dtype)
@@ -367,7 +384,9 @@ def _is_drawn(tensor: StoredTensor, e: Expected | None) -> bool:
     return not (is_refused_or_constant or _BUFFERS.search(tensor.name))
 
 
-def _differences(tensors: list[StoredTensor], plan: Plan | None) -> Iterator[Finding]:
+def _differences(
+    tensors: list[StoredTensor], plan: Plan | None, expected: Mapping[str, Expected | None]
+) -> Iterator[Finding]:
     """Where a plan that was not made from this file's header is a plan of something else."""
     if plan is None:
         return
@@ -381,6 +400,13 @@ def _differences(tensors: list[StoredTensor], plan: Plan | None) -> Iterator[Fin
                 (name,),
                 f"{name!r} has shape {list(shapes[name])} where the plan has {list(planned.shape)}: its fans, and "
                 "with them its spread, are not the planned ones",
+            )
+    for name in shapes:
+        if name not in plan and expected[name] is None:  # no rule says what it should be either
+            yield Finding(
+                "not in the plan",
+                (name,),
+                f"{name!r} is in the file and not in the plan, so nothing says how it should start",
             )
 
 

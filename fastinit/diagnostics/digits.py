@@ -133,7 +133,10 @@ def opened(path: Path) -> BinaryIO:
     """Open a file that a user named, to read its bytes."""
     if path.exists() and not path.is_file():  # to open a pipe would wait for a writer
         raise ValueError(f"cannot read {path}: it is a folder, device, pipe or socket; name a file")
-    return path.open("rb")
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise type(error)(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _split(source: str, images: Floats, labels: npt.NDArray[Any]) -> Digits:
