@@ -244,20 +244,16 @@ static inline int64_t keep_finite(fi_summary *summary, double *x, int64_t count)
 FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, int64_t stored, fi_dtype dtype) {
     int64_t count = stored;
     double anchor = summary->anchor;
-    double least = x[0], most = x[0];
     first_t first = first_pass(x, count, anchor);
     if (!isfinite(total(first.sum))) {
         widen_each(x, bits, stored, dtype);
         count = keep_finite(summary, x, count);
         if (count == 0) return;
-        least = most = x[0];
         first = first_pass(x, count, anchor);
     }
     double mean = total(first.sum) / (double)count;
     second_t second = second_pass(x, count, mean);
     fi_summary block = {.count = count,
-                        .low = least,
-                        .high = most,
                         .anchor = anchor,
                         .mean = mean,
                         .zeros = count_equal(bits, stored, dtype, 0),
@@ -267,7 +263,8 @@ FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, 
     double low[SUMMARY_LANES], high[SUMMARY_LANES];
     memcpy(low, first.low, sizeof low);
     memcpy(high, first.high, sizeof high);
-    for (int lane = 0; lane < SUMMARY_LANES; lane++) {
+    block.low = low[0], block.high = high[0];
+    for (int lane = 1; lane < SUMMARY_LANES; lane++) {
         block.low = low[lane] < block.low ? low[lane] : block.low;
         block.high = high[lane] > block.high ? high[lane] : block.high;
     }

@@ -227,6 +227,7 @@ def _version(options: argparse.Namespace, parser: argparse.ArgumentParser) -> in
 
 def _init(options: argparse.Namespace) -> int:
     from .checkpoint import write_checkpoint  # noqa: PLC0415
+    from .tables import counted  # noqa: PLC0415
 
     plan = _plan(options)
     with _Progress("init", options.quiet) as progress:
@@ -240,7 +241,8 @@ def _init(options: argparse.Namespace) -> int:
         "gb_per_second": _rate(plan.nbytes, written.fill_seconds),
     }
     lines = [
-        f"wrote {options.out}: {len(plan)} tensors, {written.size:,} bytes in {written.seconds:.3f} s to disk; "
+        f"wrote {options.out}: {counted(len(plan), 'tensor')}, {written.size:,} bytes in "
+        f"{written.seconds:.3f} s to disk; "
         f"filled in {written.fill_seconds:.3f} s, {_rate(plan.nbytes, written.fill_seconds):.2f} GB/s"
     ]
     if options.memset:
@@ -259,6 +261,7 @@ def _init(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     from .checkpoint import verify_checkpoint  # noqa: PLC0415
+    from .tables import counted  # noqa: PLC0415
 
     began = time.perf_counter()
     with _Progress("verify", options.quiet) as progress:
@@ -282,8 +285,8 @@ def _verify(options: argparse.Namespace) -> int:
     options.status = GOOD if found else FAILED
     if found:
         summary = (
-            f"verified {options.file}: all {plan.nbytes:,} bytes of {len(plan)} tensors follow from seed "
-            f"{plan.seed}, policy {plan.policy}, order {plan.order} ({seconds:.3f} s)"
+            f"verified {options.file}: all {plan.nbytes:,} bytes of {counted(len(plan), 'tensor')} follow from "
+            f"seed {plan.seed}, policy {plan.policy}, order {plan.order} ({seconds:.3f} s)"
         )
         _print(options, facts, [summary])
         return GOOD

@@ -27,7 +27,7 @@ from .names import check_tensor_name, refuse_duplicates
 from .presets import policy as rules_of
 from .presets import rule_for
 from .splitmix64 import prove_disjoint, stream_state
-from .tables import Table
+from .tables import Table, counted
 
 VERSION = 1
 ORDERS = ("named", "sequential")
@@ -274,14 +274,14 @@ class Plan(Mapping[str, PlannedTensor]):
 
     def __str__(self) -> str:
         return (
-            f"{len(self)} tensors, {self.nbytes:,} bytes, {self.draws:,} draws; "
+            f"{counted(len(self), 'tensor')}, {self.nbytes:,} bytes, {self.draws:,} draws; "
             f"seed {self.seed}, policy {self.policy}, order {self.order}"
         )
 
     def __repr__(self) -> str:
         return (
-            f"<Plan of {len(self)} tensors, {self.nbytes:,} bytes: seed {self.seed}, policy {self.policy!r}, "
-            f"order {self.order!r}>"
+            f"<Plan of {counted(len(self), 'tensor')}, {self.nbytes:,} bytes: seed {self.seed}, "
+            f"policy {self.policy!r}, order {self.order!r}>"
         )
 
 

@@ -81,6 +81,11 @@ def notebook(tables: Iterable[Table]) -> str:
     return "\n".join(f'<div class="fastinit">\n{_STYLE}\n{table.html()}\n</div>' for table in tables)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``1 tensor``, ``2 tensors``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 _CLASS = ' class="number"'
 _LINE = 40  # characters: a longer text may be broken into lines
 _STYLE = (

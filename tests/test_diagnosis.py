@@ -645,8 +645,8 @@ def test_the_command_tells_good_bad_and_refused_apart(capsys, tmp_path):
     ):
         status, out, err = run(capsys, "diagnose", path, *request)
         assert (status, err) == (0, ""), request
-        assert "1 tensors, 1 judged, nothing wrong found" in out
-        assert "1 of 1 tensors begin with the very weights" in out
+        assert "1 tensor, 1 judged, nothing wrong found" in out
+        assert "1 of 1 tensor begins with the very weights" in out
     status, out, err = run(capsys, "diagnose", path, "--expect", "*c_proj.weight=0.0041")
     assert (status, err) == (1, "")
     assert "spread: 'h.0.c_proj.weight' has standard deviation 0.12" in out
@@ -707,6 +707,31 @@ def test_the_views_show_every_tensor_and_every_finding(tmp_path):
     assert "good.w" in (tmp_path / "w.svg").read_text()
     assert len(found.tables()) == 2
     assert "nan" not in "\n".join(found.lines())
+
+
+def test_a_file_of_integers_is_listed_without_a_word_on_weights(tmp_path):
+    """An empty figure under a full caption, and "0 of 0 tensors", say that something was measured."""
+    path = tmp_path / "w.safetensors"
+    save_file({"position_ids": np.arange(5)}, path)
+    found = diagnose(path, seed=17, policy="xavier")
+    assert found.conclusions() == [f"{path}: 1 tensor, 0 judged, nothing wrong found"]
+    assert repr(found) == f"<Diagnosis of {path}: 1 tensor, 0 findings>"
+    assert "<svg" not in pages.page(found)
+    figures.save(found, tmp_path / "w.svg")
+    assert "no tensor of weights" in (tmp_path / "w.svg").read_text()
+    save_file({"a": np.zeros((2, 3), np.float32)}, path)
+    assert diagnose(path).conclusions() == [f"{path}: 1 tensor, 1 judged, 1 finding"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_names_in_any_script_are_drawn_without_a_warning(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"重み.weight": normal(20, 30)}, path)
+    found = diagnose(path)
+    for suffix in ("svg", "png"):
+        figures.save(found, tmp_path / f"w.{suffix}")
+    assert "重み.weight" in (tmp_path / "w.svg").read_text(encoding="utf-8")
+    assert "重み.weight" in pages.page(found)
 
 
 def test_a_policy_that_refuses_a_tensor_leaves_it_unjudged(tmp_path):

@@ -498,3 +498,9 @@ def test_recommend_says_which_and_why(capsys):
     assert facts["scheme"] == "residual(xavier_uniform)"
     assert cli.main(["recommend", "gelo"]) == 2
     assert "did you mean 'gelu'" in capsys.readouterr().err
+
+
+def test_a_comparisons_repr_is_a_line():
+    """A notebook or a traceback would otherwise print every layer of every network."""
+    result = six_schemes(width=8, layers=2, inputs=4, seeds=1)
+    assert repr(result) == f"<Comparison of 6 networks: {result.title}>"

@@ -94,6 +94,6 @@ def test_a_plan_shows_itself_in_a_notebook():
     assert (
         table.findtext("caption")
         == str(plan)
-        == "1 tensors, 24 bytes, 6 draws; seed 17, policy xavier, order named"
+        == "1 tensor, 24 bytes, 6 draws; seed 17, policy xavier, order named"
     )
     assert [cell.text for cell in table.find("tbody/tr")][:3] == ["a.weight", "2x3", "float32"]

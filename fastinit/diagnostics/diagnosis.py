@@ -30,7 +30,7 @@ from ..initializers import ONES, ZEROS
 from ..layout import TensorLayout
 from ..plan import Plan, PlannedTensor
 from ..presets import XAVIER
-from ..tables import Table, notebook
+from ..tables import Table, counted, notebook
 from ..threads import as_threads
 from .expectations import Expected, of_planned, rounded
 from .stored import CHUNK_BYTES, Array, StoredTensor, open_checkpoint, summaries
@@ -163,6 +163,10 @@ class Diagnosis:
     def __bool__(self) -> bool:
         return not self.findings
 
+    def __repr__(self) -> str:
+        tensors, findings = counted(len(self.tensors), "tensor"), counted(len(self.findings), "finding")
+        return f"<Diagnosis of {self.path}: {tensors}, {findings}>"
+
     def lines(self) -> list[str]:
         """Return the table and the findings as text lines."""
         findings = [f"{finding.kind}: {finding}" for finding in self.findings]
@@ -172,14 +176,16 @@ class Diagnosis:
         """Return a sentence on the draws, where there is a plan, and one on the whole."""
         judged = sum(bool(tensor.verdict) for tensor in self.tensors)
         lines = []
-        if self.drawn is not None:
+        if self.drawn is not None and self.drawn[1]:
+            begin = "begins" if self.drawn[1] == 1 else "begin"
             lines.append(
-                f"{self.drawn[0]} of {self.drawn[1]} tensors begin with the very weights the plan's seed draws"
+                f"{self.drawn[0]:,} of {counted(self.drawn[1], 'tensor')} {begin} with the very weights the "
+                "plan's seed draws"
                 + ("" if self.drawn[0] else ": trained since, or made from another seed or by another program")
             )
         lines.append(
-            f"{self.path}: {len(self.tensors)} tensors, {judged} judged, "
-            + (f"{len(self.findings)} findings" if self.findings else "nothing wrong found")
+            f"{self.path}: {counted(len(self.tensors), 'tensor')}, {judged:,} judged, "
+            + (counted(len(self.findings), "finding") if self.findings else "nothing wrong found")
         )
         return lines
 

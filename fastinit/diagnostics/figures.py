@@ -7,7 +7,9 @@ global changes, and no window opens.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import singledispatch, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -47,12 +49,20 @@ STYLE: dict[str, Any] = {
 }
 
 
-def style() -> Any:
+def style() -> AbstractContextManager[None]:
     """Return the context in which drawings are made and written: STYLE, whatever the user's matplotlibrc says."""
     _matplotlib()
+    return _styled()
+
+
+@contextmanager
+def _styled() -> Iterator[None]:
     from matplotlib.style import context  # noqa: PLC0415
 
-    return context(["default", STYLE])
+    with context(["default", STYLE]), warnings.catch_warnings():
+        # a name in a script that the font lacks stays text in an SVG, where the reader's fonts show it
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
 
 
 def _in_style(dispatch: _Dispatch) -> _Dispatch:
@@ -272,8 +282,12 @@ def _(result: Diagnosis) -> Figure:
     shown = [(t, t.measured) for t in result.tensors if t.measured is not None and t.measured.sampled]
     shown.sort(key=lambda pair: (pair[0].name not in wrong, -pair[0].layout.size))
     shown = shown[:12]
-    columns = min(3, len(shown)) or 1
-    rows = -(-len(shown) // columns) or 1
+    if not shown:
+        figure = new_figure(3.4, 1.0)
+        figure.text(0.5, 0.5, "no tensor of weights to draw", ha="center", va="center")
+        return figure
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
     figure = new_figure(3.4 * columns, 0.4 + 2.3 * rows)
     cells = figure.subplots(rows, columns, squeeze=False).ravel()
     for cell, (tensor, measured) in zip(cells, shown, strict=False):

@@ -22,7 +22,7 @@ from ..arrays import initialize, normal
 from ..initializers import ZEROS, Constant, Initializer, Normal, Residual, kaiming, lecun, parse, xavier
 from ..scale import NONLINEARITIES
 from ..splitmix64 import stream_for
-from ..tables import Cell, Table, notebook
+from ..tables import Cell, Table, counted, notebook
 from ..threads import default_threads
 from .mean_field import ACTIVATIONS, Activation, expected
 
@@ -297,6 +297,9 @@ class Comparison:
     title: str
     runs: tuple[Propagation, ...]
     claims: Table | None = None
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {counted(len(self.runs), 'network')}: {self.title}>"
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain JSON."""
