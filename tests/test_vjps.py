@@ -1,5 +1,6 @@
 """The operations and their rules: a rule that is slightly wrong trains slightly worse, and nobody notices."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -232,6 +233,25 @@ def test_a_matrix_used_by_a_whole_batch_gets_the_sum_over_it():
     np.testing.assert_allclose(found, sum(np.ones((3, 5)) @ part.T for part in right), rtol=1e-14)
     _, found = gradient_of(lambda a, b: a @ b, right, rng.standard_normal((5, 6)))
     np.testing.assert_allclose(found, sum(part.T @ np.ones((4, 6)) for part in right), rtol=1e-14)
+
+
+def empty_products():
+    """Pairs of shapes of up to three axes that numpy multiplies, with a side of 0."""
+    shapes = [shape for axes in (1, 2, 3) for shape in itertools.product((0, 2, 3), repeat=axes)]
+    for a, b in itertools.product(shapes, shapes):
+        inner = b[-2] if len(b) > 1 else b[0]
+        batches = len(a) < 3 or len(b) < 3 or a[0] == b[0]
+        if a[-1] == inner and batches and 0 in a + b:
+            yield a, b
+
+
+@pytest.mark.parametrize(("a", "b"), list(empty_products()))
+def test_products_with_a_side_of_zero_have_gradients_of_zero(a, b):
+    """A batch times one matrix is flattened, where a length of -1 cannot be told from 0 elements."""
+    found = gradient_of(lambda x, y: x @ y, np.ones(a), np.ones(b))
+    for gradient, shape in zip(found, (a, b), strict=True):
+        assert gradient.shape == shape
+        assert not gradient.any()
 
 
 def test_unbroadcast_leaves_what_was_not_stretched():

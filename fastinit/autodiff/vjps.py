@@ -9,6 +9,7 @@ Formulas are chosen for their tails: nothing is computed as one minus something 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -175,7 +176,8 @@ def _matmul_left(g: Array, _y: Array, a: Array, b: Array) -> Array:
 def _matmul_right(g: Array, _y: Array, a: Array, b: Array) -> Array:
     g = _as_product(g, a, b)
     if a.ndim > 2 and b.ndim <= 2:  # one matrix for a whole batch: one product sums over the batch as well
-        a, g = a.reshape(-1, a.shape[-1]), g.reshape(-1, g.shape[-1])
+        rows = math.prod(a.shape[:-1])  # not -1, which numpy cannot tell where a side is 0
+        a, g = a.reshape(rows, a.shape[-1]), g.reshape(rows, g.shape[-1])
     right: Array = (a[:, None] if a.ndim == 1 else a.mT) @ g
     return right[..., 0] if b.ndim == 1 else right
 
