@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arguments import as_u64
+from ..arguments import as_finite, as_u64
 from ..errors import TensorAutodiffError
 from .tape import GraphRetention, TensorValue
 from .tensor import Tensor
@@ -17,7 +17,7 @@ Function = Callable[..., TensorValue]
 Directional = Callable[[float], float]
 
 LEVELS = 6  # of extrapolation; beyond it rounding decides
-NOISE = 1e-11  # of a difference quotient, over the magnitude of the result: a few units in the last place / step
+DOUBT = 10.0  # how far from the derivative an estimate may be, over what is known of its error
 
 
 def check_gradients(
@@ -35,20 +35,24 @@ def check_gradients(
     function : callable
         Takes one `TensorValue` per input, returns one; of any shape.
     *inputs : Tensor
-        Where to check. No kink (of relu, abs, max...) may lie within `step` of them.
+        Where to check; at least one. No kink (of relu, abs, max...) may lie within a step of them.
     directions : int, default 4
-        Random directions tried for each input.
+        Random directions tried for each input; at least 1.
     step : float, default 0.01
-        The largest change made to an element.
+        The largest change made to an element, over the largest magnitude of its input (1 where that is 0).
     tolerance : float, default 1e-6
-        Largest relative difference that passes; a rule that is off by a factor of 1 + 1e-5 fails.
+        Largest relative difference that passes; between 0 and 1. A rule that is off by a factor of 1 + 1e-5 fails.
     seed : int, default 0
         Of the directions.
 
     Raises
     ------
     TensorAutodiffError
-        If they differ: for which input and direction, and by how much.
+        If they differ: for which input and direction, and by how much. If the differences cannot judge: their own
+        error, from rounding, a kink or a step too long, is more than `tolerance` of the derivative. Differences of
+        exactly 0 agree with a gradient of exactly 0, and with no other.
+    TypeError, ValueError
+        For options out of range, and for a function that returns no `TensorValue`.
 
     Notes
     -----
@@ -63,26 +67,43 @@ def check_gradients(
     >>> check_gradients(lambda x, w: (x @ w).tanh(), Tensor([[0.5, -1.0]]), Tensor([[0.1], [0.7]])) < 1e-9
     True
     """
+    directions = as_u64(directions, "directions")
+    step, tolerance = as_finite(step, "step"), as_finite(tolerance, "tolerance")
+    if not inputs or directions == 0:
+        raise ValueError(f"nothing would be checked: {len(inputs)} inputs, {directions} directions")
+    if step <= 0 or not 0 < tolerance < 1:
+        raise ValueError(f"step must be > 0 and tolerance between 0 and 1, got {step} and {tolerance}")
     draw = np.random.default_rng(as_u64(seed, "seed")).uniform
     leaves = [TensorValue.parameter(tensor) for tensor in inputs]
     result = function(*leaves)
-    noise = NOISE * (1.0 + float(np.sum(np.abs(result.value.values))))
+    if not isinstance(result, TensorValue):
+        raise TypeError(f"the function must return a TensorValue, got {type(result).__name__}")
     largest = 0.0
     for direction in range(directions):
         weight = draw(-1.0, 1.0, result.shape)
+        rounding = float(np.sum(np.abs(weight) * np.spacing(np.abs(result.value.values))))
         for position, (leaf, gradient) in enumerate(zip(leaves, _gradients(result, leaves, weight), strict=True)):
             along = draw(-1.0, 1.0, leaf.shape)
             reverse = float(np.sum(gradient * along))
-            numeric = _derivative(_differences(function, inputs, position, along, weight), step)
+            reach = step * (float(np.max(np.abs(leaf.value.values), initial=0.0)) or 1.0)
+            numeric, error = _derivative(_differences(function, inputs, position, along, weight), reach)
+            noise = DOUBT * (error + rounding / reach)
             difference = abs(reverse - numeric)
             scale = max(abs(reverse), abs(numeric))
+            found = (
+                f"along direction {direction} reverse mode gives {reverse!r} and finite differences {numeric!r}"
+            )
             if difference > tolerance * scale + noise:
                 raise TensorAutodiffError(
-                    f"the gradient of input {position} is wrong: along direction {direction} reverse mode gives "
-                    f"{reverse!r} and finite differences {numeric!r}, a relative difference of "
+                    f"the gradient of input {position} is wrong: {found}, a relative difference of "
                     f"{difference / scale:.1e}"
                 )
-            largest = max(largest, difference / scale if difference > noise else 0.0)
+            if (scale or error) and noise > tolerance * scale:
+                raise TensorAutodiffError(
+                    f"cannot judge the gradient of input {position} to {tolerance:g}: {found}, the latter known "
+                    f"to {noise:.1e} only; take another step, or leave out what is large and does not depend on it"
+                )
+            largest = max(largest, difference / scale if scale else 0.0)
     return largest
 
 
@@ -110,8 +131,8 @@ def _differences(
     return lambda t: float(np.sum(weight * (value(t) - value(-t)))) / (2.0 * t)
 
 
-def _derivative(quotient: Directional, step: float) -> float:
-    """Extrapolate `quotient` from `step` to 0, and return the estimate that changed least."""
+def _derivative(quotient: Directional, step: float) -> tuple[float, float]:
+    """Extrapolate `quotient` from `step` to 0; return the estimate that changed least, and by how much it did."""
     best, error = 0.0, math.inf
     previous: list[float] = []
     for level in range(LEVELS):
@@ -122,4 +143,4 @@ def _derivative(quotient: Directional, step: float) -> float:
             if change < error:
                 best, error = row[-1], change
         previous = row
-    return best
+    return best, error
