@@ -55,10 +55,10 @@ def test_the_verdicts_do_not_hang_on_the_seed(digits, seed):
     assert [claim.holds for claim in check_claims(digits, seed).claims] == list(VERDICTS.values())
 
 
-def start(seed, initializer):
+def start(seed, initializer, pixels=784):
     return [
         initialize(shape, stream_for(seed, f"layer.{layer}.weight"), initializer)
-        for layer, shape in enumerate(((784, 10), (10, 10)))
+        for layer, shape in enumerate(((pixels, 10), (10, 10)))
     ]
 
 
@@ -94,13 +94,36 @@ def test_the_first_pass_figures_are_those_of_plain_numpy(digits, found):
     assert gradients[1] in about(found, "gradients are zero").measured
 
 
-def test_the_zero_weights_gradient_is_the_gradient(digits, found):
-    weight, out_weight = start(17, initializers.kaiming("normal"))
-    weight[7 * 28 + 7, 5] = 0.0
-    gradient = first_gradient(digits, weight, out_weight)[7 * 28 + 7, 5]
-    assert gradient != 0
-    expected = f"pixel (7, 7) to unit 5: gradient {gradient:.3g}, weight {-0.03 * gradient:.3g} after one step"
-    assert about(found, "can never learn").measured == expected
+def zero_weight(digits, seed):
+    """The brightest pixel, the first unit that it can teach, and the gradient of the weight between them at 0."""
+    pixel = max(range(digits.pixels), key=lambda place: math.fsum(digits.images[:, place]))
+    for unit in range(10):
+        weight, out_weight = start(seed, initializers.kaiming("normal"), digits.pixels)
+        weight[pixel, unit] = 0.0
+        if any(image[pixel] > 0 and image @ weight[:, unit] > 0 for image in digits.images):
+            return pixel, unit, first_gradient(digits, weight, out_weight)[pixel, unit]
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("seed", "unit"), [(17, 0), (29, 0), (3, 1)])
+def test_the_zero_weights_gradient_is_that_of_a_live_unit_and_a_lit_pixel(digits, seed, unit):
+    """At seed 3 unit 0 is off, at seed 29 unit 5: a gradient of 0 there says nothing of the weight's start."""
+    pixel, live, gradient = zero_weight(digits, seed)
+    assert (live, gradient != 0) == (unit, True)
+    claim = module._one_zero_weight(digits, seed)
+    change = f"gradient {gradient:.3g}, weight {-0.03 * gradient:.3g} after one step"
+    assert claim.measured == f"pixel {pixel} of 784 to unit {unit}: {change}"
+    assert not claim.holds
+
+
+def test_the_zero_weight_is_named_in_images_of_any_size(digits):
+    """Blank borders, and images that are no squares: the pixel is one that is lit, by its row-major place."""
+    wide = replace(digits, images=np.hstack([np.zeros((len(digits.images), 100)), digits.images]))
+    pixel, unit, gradient = zero_weight(wide, 17)
+    measured = module._one_zero_weight(wide, 17).measured
+    assert measured.startswith(f"pixel {pixel} of 884 to unit {unit}: gradient {gradient:.3g}, ")
+    with pytest.raises(ValueError, match="seed 17: no hidden unit is on"):
+        module._one_zero_weight(replace(digits, images=np.zeros((5, 784)), labels=digits.labels[:5]), 17)
 
 
 # What is changed; the one verdict that must turn: a verdict that no figure can turn is an opinion.

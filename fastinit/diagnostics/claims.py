@@ -254,10 +254,17 @@ def _zero_weights(digits: Digits, seed: int) -> Claim:
 
 
 def _one_zero_weight(digits: Digits, seed: int) -> Claim:
-    side = round(digits.pixels**0.5)
-    pixel, unit = side // 4 * (side + 1), 5  # row 7, column 7 of 28
     parameters = initial((digits.pixels, HIDDEN, CLASSES), STARTS["He normal"], seed)
     weight = np.array(parameters[0].tensor.value.values)
+    pixel = int(digits.images.sum(axis=0).argmax())  # the brightest
+    lit = digits.images[digits.images[:, pixel] > 0]
+    others = np.delete(lit, pixel, axis=1) @ np.delete(weight, pixel, axis=0)  # the weight in question is 0
+    live = np.flatnonzero((others > 0).any(axis=0))
+    if not live.size:
+        raise ValueError(
+            f"seed {seed}: no hidden unit is on for an image whose pixel {pixel} is lit; take another"
+        )
+    unit = int(live[0])
     weight[pixel, unit] = 0.0
     parameters[0].tensor.assign(Tensor(weight))
     _, logits = forward(parameters, digits.images)
@@ -268,7 +275,7 @@ def _one_zero_weight(digits: Digits, seed: int) -> Claim:
     return Claim(
         said="a weight that starts at zero can never learn",
         measured=(
-            f"pixel ({side // 4}, {side // 4}) to unit {unit}: gradient {gradient:.3g}, weight {after:.3g} after "
+            f"pixel {pixel} of {digits.pixels} to unit {unit}: gradient {gradient:.3g}, weight {after:.3g} after "
             "one step"
         ),
         holds=gradient == 0,
