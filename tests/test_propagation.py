@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -504,3 +505,26 @@ def test_a_comparisons_repr_is_a_line():
     """A notebook or a traceback would otherwise print every layer of every network."""
     result = six_schemes(width=8, layers=2, inputs=4, seeds=1)
     assert repr(result) == f"<Comparison of 6 networks: {result.title}>"
+
+
+@pytest.mark.parametrize("activation", NONLINEARITIES)
+def test_a_recommendations_reason_says_what_is_measured_of_it(activation):
+    """Advice that promised to keep a signal which vanishes would be refuted by the next command."""
+    advice = fastinit.recommend(activation)
+    run = propagate(activation, advice.initializer, 50, 512, inputs=32, seeds=1)
+    kept = run.activations.verdict == run.gradients.verdict == "holds"
+    said = re.search("50 layers of 512 units multiply the signal by (.*) and the gradient by (.*)", advice.reason)
+    assert kept is (said is None)
+    if said:
+        measured = [run.activations.ratio(50), run.gradients.ratio(0)]
+        assert [float(number) for number in said.groups()] == pytest.approx(measured, rel=0.3)
+    assert ("makes up for it" in advice.reason) is (activation in ("relu", "leaky_relu"))
+    assert ("is linear" in advice.reason) is (activation == "linear" or activation.startswith("conv"))
+
+
+@pytest.mark.parametrize("activation", NONLINEARITIES)
+def test_residual_scaling_bounds_the_stream_as_its_reason_says(activation):
+    advice = fastinit.recommend(activation, 24)
+    assert "by about e, whatever the depth" in advice.reason
+    run = propagate(activation, advice.initializer, 48, 128, inputs=64, seeds=1, residual=True)
+    assert 1 < run.activations.ratio(48) ** 2 < 1.15 * math.e
