@@ -51,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         from .errors import FastinitError  # noqa: PLC0415
 
-        if not isinstance(error, FastinitError | ValueError | TypeError | ImportError | OSError):
+        if not isinstance(error, FastinitError | ValueError | TypeError | ImportError | OSError | MemoryError):
             raise
-        print(f"fastinit: {error}", file=sys.stderr)
+        print(f"fastinit: {str(error) or 'not enough memory'}", file=sys.stderr)
         return REFUSED
     return int(options.status)
 

@@ -214,6 +214,18 @@ def test_a_defect_is_not_dressed_up_as_a_refusal(capsys, monkeypatch):
         cli.main(["scale", "2", "2"])
 
 
+@pytest.mark.parametrize(("given", "said"), [((), "not enough memory"), (("Unable to allocate 9 PiB",), "9 PiB")])
+def test_too_little_memory_is_status_2_and_a_sentence(capsys, monkeypatch, given, said):
+    def fail(*arguments):
+        raise MemoryError(*given)
+
+    monkeypatch.setattr("fastinit.scale.check_fans", fail)
+    status, out, err = run(capsys, "scale", "2", "2")
+    assert (status, out) == (2, "")
+    assert err.startswith("fastinit: ")
+    assert said in err
+
+
 def test_the_version_and_the_kernels(capsys):
     status, out, err = run(capsys, "--version")
     assert (status, err) == (0, "")

@@ -16,7 +16,7 @@ import pytest
 
 import fastinit
 from fastinit import Tensor, TensorValue, autodiff, cli, initializers, stream_for
-from fastinit.diagnostics import figures, pages
+from fastinit.diagnostics import figures, pages, propagation
 from fastinit.diagnostics.mean_field import ACTIVATIONS, expected
 from fastinit.diagnostics.propagation import (
     Signal,
@@ -480,12 +480,28 @@ def test_the_lessons_networks_are_fixed(capsys, monkeypatch, lessons):
         (("--init", "he_norml"), "did you mean 'he_normal'"),
         (("--layers", 0), "layers must be at least 1"),
         (("--residual", 0), "blocks must be at least 1"),
+        (("--init", "kaiming_normal", "--width", 100_000_000, "--layers", 2), "GiB of memory, and there are"),
+        (("--init", "kaiming_normal", "--layers", 99_999_999_999), "take fewer layers, units, inputs or seeds"),
+        (("--residual", 99_999_999_999), "take fewer"),
+        (("--inputs", 99_999_999_999), "take fewer"),
+        (("--seeds", 99_999_999_999), "take fewer"),
+        (("seed3", "--seeds", 99_999_999_999), "take fewer"),
+        (("--layers", 2**63), "take fewer"),
     ],
 )
 def test_a_refused_command_is_status_2(capsys, arguments, said):
     status, out, err = run_cli(capsys, *arguments)
     assert (status, out) == (2, "")
     assert said in err
+
+
+def test_a_network_that_fits_is_not_refused(monkeypatch):
+    """8 layers of 64: 8 * 64 * (64 + 32) float32s a network, and what a run itself takes."""
+    needed = 4 * 8 * 64 * (64 + 32) + propagation.RUN_BYTES
+    monkeypatch.setattr(propagation, "_memory", lambda: float(needed))
+    propagate("relu", "zeros", 8, 64, inputs=32, seeds=1)
+    with pytest.raises(ValueError, match="take fewer"):
+        propagate("relu", "zeros", 9, 64, inputs=32, seeds=1)
 
 
 def test_recommend_says_which_and_why(capsys):

@@ -8,6 +8,7 @@ leaves the range of float64. Read `propagate` first, then `Stack.measure`; theor
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -31,6 +32,9 @@ LOWEST, HIGHEST = 0.5, 2.0
 
 MARKS = (1, 10, 25, 50, 100)
 """The layers that a table of several schemes shows."""
+
+RUN_BYTES = 1024
+"""About what waiting for one network takes, and its result."""
 
 Array = npt.NDArray[Any]
 
@@ -374,7 +378,7 @@ def propagate(
     Raises
     ------
     ValueError, TypeError
-        For an unknown activation or initializer, and for a size of 0.
+        For an unknown activation or initializer, for a size of 0, and for sizes past this machine's memory.
 
     Notes
     -----
@@ -408,10 +412,30 @@ def measure(
     """
     count, first = _count(seeds, "seeds"), as_u64(seed, "seed")
     as_u64(first + count - 1, "the last seed")
+    _refuse_too_large(stacks, count)
     # The products of one network wait for each other; whole networks do not.
     with ThreadPoolExecutor(default_threads()) as pool:
         found = list(pool.map(Stack.measure, *zip(*product(stacks, range(first, first + count)), strict=True)))
     return tuple(_propagation(stack, first, found[k * count : (k + 1) * count]) for k, stack in enumerate(stacks))
+
+
+def _refuse_too_large(stacks: Sequence[Stack], seeds: int) -> None:
+    """Refuse what no memory here holds, before a product is computed."""
+    runs = len(stacks) * seeds
+    largest = max(stack.layers * stack.width * (stack.width + stack.inputs) for stack in stacks)
+    needed = 4 * largest * min(runs, default_threads()) + runs * RUN_BYTES
+    if needed > _memory():
+        raise ValueError(
+            f"{runs:,} networks of such sizes need {needed / 2**30:,.1f} GiB of memory, and there are "
+            f"{_memory() / 2**30:,.1f}; take fewer layers, units, inputs or seeds"
+        )
+
+
+def _memory() -> float:
+    """Return the bytes of memory of this machine; inf where it does not say."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def _propagation(
