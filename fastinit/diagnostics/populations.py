@@ -177,7 +177,10 @@ def measure_populations(seed: int = 17, alternate_seed: int | None = None) -> Po
     seed = as_u64(seed, "seed")
     alternate_seed = (seed + 1) % U64_LIMIT if alternate_seed is None else as_u64(alternate_seed, "alternate_seed")
     weights = {kind: _weights(kind, seed) for kind in FACTORS}
-    members = {kind: _population(kind, seed, weights[kind]) for kind in FACTORS}
+    members = {
+        kind: population(kind, seed, *mean_and_variance(matrix), histogram(matrix))
+        for kind, matrix in weights.items()
+    }
     xavier = weights["xavier"].tobytes()
     return Populations(
         seed=seed,
@@ -200,16 +203,16 @@ def _initializer(kind: str) -> Initializer:
     return VarianceScaling(factor**2, "fan_avg", "uniform") if factor else ZEROS
 
 
-def _population(kind: str, seed: int, weights: npt.NDArray[np.float64]) -> Population:
-    content = _initializer(kind).content(weights.shape)
-    mean, variance = mean_and_variance(weights)
+def population(kind: str, seed: int, mean: float, variance: float, counts: tuple[int, ...]) -> Population:
+    """Return what was measured with what follows from the kind: seed or none, limit, expected variances."""
+    content = _initializer(kind).content((WIDTH, WIDTH))
     return Population(
         kind=kind,
         seed=seed if content.draws_per_weight else None,
         limit=content.limit if isinstance(content, CenteredUniform) else 0.0,
         mean=mean,
         variance=variance,
-        counts=histogram(weights),
+        counts=counts,
         expected_variances=expected_variances(FACTORS[kind] ** 2 * xavier_scale(WIDTH, WIDTH).target_variance),
     )
 

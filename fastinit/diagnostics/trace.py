@@ -1,7 +1,8 @@
 """The trace: populations as lines of ``KIND key=value ...``, to be compared with diff and read back.
 
 `_lines` says what stands in a trace; `parse_trace` takes the kinds and keys from it too, and accepts nothing that
-`_lines` would write differently. Numbers have 12 decimals, so reading gives the populations rounded so far.
+`_lines` would write differently. What was measured is read, with 12 decimals; what follows from the kinds of
+population (limits, their ratio, expected variances) is computed again, and must be what the trace says.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ..arguments import as_u64
-from .populations import EDGES, FACTORS, INPUT_VARIANCE, LAYERS, WIDTH, Population, Populations
+from .populations import EDGES, FACTORS, INPUT_VARIANCE, LAYERS, WIDTH, Population, Populations, population
 
 NAME = "parameter-initialization-v2"
 DECIMALS = "z.12f"  # z: no -0.000000000000
@@ -44,7 +45,8 @@ def parse_trace(text: str) -> Populations:
     Returns
     -------
     Populations
-        Whose numbers are the trace's: ``render_trace(parse_trace(text)) == text``.
+        Whose trace it is: ``render_trace(parse_trace(text)) == text``. Means and variances are rounded to its 12
+        decimals.
 
     Raises
     ------
@@ -56,8 +58,8 @@ def parse_trace(text: str) -> Populations:
     >>> from fastinit.diagnostics.populations import measure_populations
     >>> from fastinit.diagnostics.trace import parse_trace, render_trace
     >>> text = render_trace(measure_populations())
-    >>> parse_trace(text).members[2].limit
-    0.216506350946
+    >>> parse_trace(text).members[2].variance
+    0.015801410985
     >>> parse_trace(text.replace(" limit=0.2", " width=0.2"))
     Traceback (most recent call last):
     ValueError: line 8: unknown key 'width'; DISTRIBUTION has kind, seed, limit, mean, variance
@@ -173,24 +175,15 @@ def _assemble(read: dict[str, list[dict[str, Any]]]) -> Populations:
     """Make populations of what `_READERS` took from each kind of line."""
     (fixture,), (pairing,), (replay,) = read["FIXTURE"], read["PAIRING"], read["REPRODUCIBILITY"]
     seed = fixture["seed"]
-    parts = zip(FACTORS.items(), read["DISTRIBUTION"], read["HISTOGRAM"], read["PROPAGATION"], strict=True)
+    parts = zip(FACTORS, read["DISTRIBUTION"], read["HISTOGRAM"], strict=True)
+    members = tuple(population(kind, seed, **spread, **bins) for kind, spread, bins in parts)
+    _, oversized, xavier = members
     return Populations(
         seed=seed,
         alternate_seed=replay["alternate-seed"],
-        members=tuple(
-            Population(
-                kind=kind,
-                seed=seed if factor else None,
-                limit=spread["limit"],
-                mean=spread["mean"],
-                variance=spread["variance"],
-                counts=bins["counts"],
-                expected_variances=layers["variances"],
-            )
-            for (kind, factor), spread, bins, layers in parts
-        ),
+        members=members,
         base_draws_equal=pairing["base-draws-equal"],
-        limit_ratio=pairing["oversized-to-xavier-limit"],
+        limit_ratio=oversized.limit / xavier.limit,
         same_seed_equal=replay["same-seed-equal"],
         alternate_seed_different=replay["alternate-seed-different"],
     )
@@ -225,13 +218,6 @@ def _counts(text: str) -> tuple[int, ...]:
     return counts
 
 
-def _variances(text: str) -> tuple[float, ...]:
-    variances = tuple(map(_number, text.split(",")))
-    if len(variances) != LAYERS + 1:
-        raise ValueError(f"expected {LAYERS + 1} variances, got {len(variances)}")
-    return variances
-
-
 def _truth(text: str) -> bool:
     if text not in ("yes", "no"):
         raise ValueError(f"expected yes or no, got {text!r}")
@@ -240,10 +226,9 @@ def _truth(text: str) -> bool:
 
 _READERS: dict[str, dict[str, Callable[[str], Any]]] = {
     "FIXTURE": {"seed": _seed},
-    "DISTRIBUTION": {"limit": _number, "mean": _number, "variance": _number},
+    "DISTRIBUTION": {"mean": _number, "variance": _number},
     "HISTOGRAM": {"counts": _counts},
-    "PAIRING": {"base-draws-equal": _truth, "oversized-to-xavier-limit": _number},
-    "PROPAGATION": {"variances": _variances},
+    "PAIRING": {"base-draws-equal": _truth},
     "REPRODUCIBILITY": {"same-seed-equal": _truth, "alternate-seed": _seed, "alternate-seed-different": _truth},
 }
 """kind of line -> what is read from it: all that does not follow from the rest of the trace."""
