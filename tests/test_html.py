@@ -6,10 +6,12 @@ import warnings
 import html5lib
 import matplotlib as mpl
 import pytest
+from conftest import ROOT
 from page_parts import HOSTILE, drawing, parts
 
-from fastinit.diagnostics import figures, html
+from fastinit.diagnostics import figures, html, pages
 from fastinit.diagnostics.html import Figure, Heading
+from fastinit.diagnostics.propagation import propagate
 from fastinit.tables import Table
 
 PAPERS = {"light": "#ffffff", "dark": "#15181c"}
@@ -117,13 +119,32 @@ def luminance(colour):
     return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
+def contrast(colour, paper):
+    low, high = sorted((luminance(colour), luminance(paper)))
+    return (high + 0.05) / (low + 0.05)
+
+
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
 @pytest.mark.parametrize("colour", figures.PALETTE)
 def test_lines_are_seen_on_either_paper(colour, paper):
     """WCAG 1.4.11: 3 to 1 for what a picture needs to be understood."""
     assert paper in html.page("t", [])
-    low, high = sorted((luminance(colour), luminance(paper)))
-    assert (high + 0.05) / (low + 0.05) >= 3
+    assert contrast(colour, paper) >= 3
+
+
+PAGES = {
+    "propagate": lambda: pages.page(propagate("relu", "kaiming_normal", 3, 8, inputs=4, seeds=2)),
+    **{path.stem: path.read_text for path in sorted((ROOT / "docs" / "reports").glob("*.html"))},
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_fill_is_a_light_of_its_own_in_the_dark(name):
+    """A light band hides white ink on it; a translucent one takes the paper's colour, light or dark."""
+    for fixed in re.findall(r'style="([^"]*(?:fill|stroke): #[^"]*)"', PAGES[name]()):
+        if "opacity" not in fixed:
+            colours = re.findall("#[0-9a-f]{6}", fixed)
+            assert [c for c in colours if min(contrast(c, paper) for paper in PAPERS.values()) < 3] == []
 
 
 def test_the_same_parts_give_the_same_bytes_whatever_the_users_matplotlibrc():

@@ -229,7 +229,7 @@ def _(result: DigitsRun) -> Figure:
     losses.plot([state.loss for state in result.states])
     losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
     accuracies.plot([state.accuracy for state in result.states])
-    accuracies.axhline(TARGET, color="0.4", linewidth=0.8, linestyle="--")
+    accuracies.axhline(TARGET, color="0.5", linewidth=0.8, linestyle="--")
     accuracies.set(title="held-out accuracy; dashed: 95 %", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
     figure.suptitle(result.tables()[0].caption)
     return figure
@@ -250,7 +250,7 @@ def _signals(result: Comparison) -> Figure:
     axes = figure.subplots(1, 2)
     for axis, (name, magnitude) in zip(axes, panels, strict=True):
         axis.set(yscale="log", ylim=DECADES, xlim=(0, deepest), title=name, xlabel="layer", ylabel=magnitude)
-        axis.axhspan(LOWEST, HIGHEST, color="0.85", label="0.5 to 2")
+        axis.axhspan(LOWEST, HIGHEST, color="0.5", alpha=0.25, linewidth=0, label="0.5 to 2")
         for number, run in enumerate(result.runs):
             signal, layers, color = getattr(run, name), range(run.stack.layers + 1), f"C{number}"
             start = signal.median[signal.start]
@@ -262,7 +262,7 @@ def _signals(result: Comparison) -> Figure:
             if signal.expected is not None:
                 expected = [size / signal.expected[signal.start] for size in signal.expected]
                 axis.plot(layers, expected, "--", color=color, linewidth=0.8)
-    axes[1].plot([], [], "--", color="0.3", linewidth=0.8, label="expected")
+    axes[1].plot([], [], "--", color="0.5", linewidth=0.8, label="expected")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
