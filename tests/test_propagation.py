@@ -248,6 +248,7 @@ def test_zero_weights_stop_everything_and_a_sigmoid_hides_it():
     assert run.activations.median[1:] == (0.0,) * 6
     assert run.gradients.median[:-1] == (0.0,) * 6
     assert (run.activations.verdict, run.gradients.verdict) == ("vanishes at layer 1", "vanishes at layer 5")
+    assert run.lines()[-1] == "the signal vanishes at layer 1; the gradient vanishes at layer 5"
     run = propagate("sigmoid", "zeros", **SMALL)
     assert run.activations.median[1:] == (0.5,) * 6
     assert run.gradients.median[:-1] == (0.0,) * 6

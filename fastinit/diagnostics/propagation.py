@@ -277,7 +277,7 @@ class Propagation:
         return [
             f"{self.stack.name}: {self.sample}",
             *self.tables()[0].lines(),
-            f"activations: {self.activations.verdict}; gradients: {self.gradients.verdict}",
+            f"the signal {self.activations.verdict}; the gradient {self.gradients.verdict}",
         ]
 
     def _repr_html_(self) -> str:
