@@ -1,6 +1,7 @@
 """The optimizers: a wrong update still trains, only worse, so figures are computed by hand or with fractions."""
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -133,6 +134,36 @@ def test_two_parameters_of_one_name_would_share_state():
 def test_a_rate_is_a_number(rate):
     with pytest.raises(TypeError, match="learning_rate"):
         SGD([named()], rate)
+
+
+WRONG = [
+    ("learning_rate", SGD, [np.nan, np.inf, -0.1]),
+    ("learning_rate", Adam, [np.nan, np.inf, -0.1]),
+    ("momentum", lambda p, value: Momentum(p, 0.1, value), [np.nan, -0.1, 1.0, 1.5]),
+    ("betas.0.", lambda p, value: Adam(p, betas=(value, 0.9)), [np.nan, -0.1, 1.0, 1.5]),
+    ("betas.1.", lambda p, value: Adam(p, betas=(0.9, value)), [np.nan, -0.1, 1.0, 2.0]),
+    ("epsilon", lambda p, value: Adam(p, epsilon=value), [np.nan, np.inf, -1e-8]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "value"), [(name, make, value) for name, make, values in WRONG for value in values]
+)
+def test_an_option_that_would_climb_or_divide_by_zero_is_refused(name, make, value):
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        make([named()], value)
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+def test_a_constant_that_no_step_would_ever_move_is_refused_by_name(make):
+    """Nothing would say that it does not learn: it never has a gradient."""
+
+    class Frozen(NamedTuple):
+        name: str
+        tensor: TensorValue
+
+    with pytest.raises(TensorAutodiffError, match=r"'b\.weight' is no trainable leaf"):
+        make([named(), Frozen("b.weight", TensorValue.constant(Tensor([1.0])))])
 
 
 def test_equal_columns_stay_equal_to_the_bit():

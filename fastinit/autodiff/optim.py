@@ -11,7 +11,7 @@ from typing import Protocol, SupportsFloat
 
 import numpy as np
 
-from ..arguments import as_number
+from ..arguments import as_number, as_spread
 from ..errors import TensorAutodiffError, TensorError
 from ..names import refuse_duplicates
 from .tape import TensorValue
@@ -39,9 +39,15 @@ class _Optimizer:
     def __init__(self, parameters: Iterable[Named], learning_rate: SupportsFloat) -> None:
         given = tuple(parameters)
         refuse_duplicates(parameter.name for parameter in given)
+        for parameter in given:
+            if not parameter.tensor.is_trainable:
+                raise TensorAutodiffError(
+                    f"parameter {parameter.name!r} is no trainable leaf, and gets no gradient; make it with "
+                    "TensorValue.parameter"
+                )
         self._leaves = {parameter.name: parameter.tensor for parameter in given}
         self._state: dict[str, Slots] = {name: {} for name in self._leaves}
-        self.learning_rate = as_number(learning_rate, "learning_rate")
+        self.learning_rate = as_spread(learning_rate, "learning_rate")
 
     @property
     def state(self) -> Mapping[str, Mapping[str, Tensor]]:
@@ -87,6 +93,14 @@ def _moved(name: str, values: Array, change: Array) -> Tensor:
         raise TensorAutodiffError(f"the step leaves the finite numbers: {error}, of parameter {name!r}") from error
 
 
+def _kept(value: SupportsFloat, what: str) -> float:
+    """Return the share of a running average that a step keeps."""
+    share = as_number(value, what)
+    if not 0 <= share < 1:
+        raise ValueError(f"{what} must be at least 0 and below 1, got {share}")
+    return share
+
+
 class SGD(_Optimizer):
     """Gradient descent: ``w -= learning_rate * gradient``.
 
@@ -95,7 +109,7 @@ class SGD(_Optimizer):
     parameters : iterable of NamedParameter
         What to move; names must differ.
     learning_rate : float
-        The step's length over the gradient's.
+        The step's length over the gradient's; finite and >= 0, as for every optimizer.
 
     Examples
     --------
@@ -122,14 +136,14 @@ class Momentum(_Optimizer):
     learning_rate : float
         The step's length over the velocity's.
     momentum : float, default 0.9
-        What is kept of the velocity.
+        What is kept of the velocity; at least 0, below 1.
     """
 
     def __init__(
         self, parameters: Iterable[Named], learning_rate: SupportsFloat, momentum: SupportsFloat = 0.9
     ) -> None:
         super().__init__(parameters, learning_rate)
-        self.momentum = as_number(momentum, "momentum")
+        self.momentum = _kept(momentum, "momentum")
 
     def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
         velocity = self.momentum * slots["velocity"] + gradient if slots else gradient
@@ -146,9 +160,9 @@ class Adam(_Optimizer):
     learning_rate : float, default 0.001
         About the length of a step, an element.
     betas : pair of float, default (0.9, 0.999)
-        What is kept of the mean and of the mean square.
+        What is kept of the mean and of the mean square; each at least 0, below 1.
     epsilon : float, default 1e-8
-        Added to the root.
+        Added to the root; finite and >= 0.
 
     Notes
     -----
@@ -164,8 +178,8 @@ class Adam(_Optimizer):
         epsilon: SupportsFloat = 1e-8,
     ) -> None:
         super().__init__(parameters, learning_rate)
-        self.betas = as_number(betas[0], "betas[0]"), as_number(betas[1], "betas[1]")
-        self.epsilon = as_number(epsilon, "epsilon")
+        self.betas = _kept(betas[0], "betas[0]"), _kept(betas[1], "betas[1]")
+        self.epsilon = as_spread(epsilon, "epsilon")
 
     def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
         old = slots or {"mean": np.zeros_like(gradient), "square": np.zeros_like(gradient), "steps": np.zeros(())}
