@@ -27,6 +27,7 @@ NOT_TENSORS = [
     ("nan", [0.0, 1.0, float("nan")], "element 2 .* nan"),
     ("inf", [[0.0, float("inf")], [0.0, 0.0]], "element 1 .* inf"),
     ("-inf", float("-inf"), "element 0 .* -inf"),
+    ("a long double past float64", np.ldexp(np.longdouble(1), 2000), "element 0 .* inf"),  # and no warning
 ]
 
 

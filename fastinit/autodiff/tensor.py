@@ -101,7 +101,8 @@ def _converted(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
         array = np.asarray(values)
         if array.dtype.kind not in "fiub" and not np.can_cast(array.dtype, np.float64):  # bfloat16 can
             raise TensorError(f"values must be real numbers, got an array of dtype {array.dtype}")
-        return array.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):  # of a long double: inf, which is refused
+            return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         if isinstance(error, TensorError):
             raise
