@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, Self, SupportsFloat, SupportsIndex, T
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import as_index, as_number, as_spread
+from ..arguments import as_finite, as_index, as_spread
 from ..errors import TensorAutodiffError
 from .tensor import Tensor, first_not_finite, is_finite
 from .vjps import OPERATIONS, Array, Axes, Operation, unbroadcast
@@ -288,29 +288,31 @@ class TensorValue:
 
     def sum(self: Operand, axis: AxisLike = None, keepdims: bool = False) -> TensorValue:
         """Return the sum over `axis` (None: over all)."""
-        return _record("sum", (self,), _axes(axis), bool(keepdims))
+        return _record("sum", (self,), _axes(axis, "sum"), bool(keepdims))
 
     def mean(self: Operand, axis: AxisLike = None, keepdims: bool = False) -> TensorValue:
         """Return the mean over `axis` (None: over all); the mean of nothing is refused."""
-        return _record("mean", (self,), _axes(axis), bool(keepdims))
+        return _record("mean", (self,), _axes(axis, "mean"), bool(keepdims))
 
     def max(self: Operand, axis: AxisLike = None, keepdims: bool = False) -> TensorValue:
         """Return the largest element over `axis` (None: over all); equal ones share the gradient evenly."""
-        return _record("max", (self,), _axes(axis), bool(keepdims))
+        return _record("max", (self,), _axes(axis, "max"), bool(keepdims))
 
     def norm(self: Operand, axis: AxisLike = None, keepdims: bool = False) -> TensorValue:
         """Return the Euclidean norm over `axis` (None: over all); its gradient at 0 is 0."""
-        return _record("norm", (self,), _axes(axis), bool(keepdims))
+        return _record("norm", (self,), _axes(axis, "norm"), bool(keepdims))
 
     # Shapes and parts
 
     def reshape(self: Operand, *shape: Any) -> TensorValue:
         """Return the value in another shape, row-major; one length may be -1."""
-        return _record("reshape", (self,), _integers(shape, "a shape entry"))
+        return _record("reshape", (self,), _integers(shape, "reshape: a shape entry"))
 
     def transpose(self: Operand, *axes: Any) -> TensorValue:
         """Return the value with its axes permuted; without `axes`, reversed."""
-        return _record("transpose", (self,), _integers(axes, "an axis") if axes and axes != (None,) else None)
+        return _record(
+            "transpose", (self,), _integers(axes, "transpose: an axis") if axes and axes != (None,) else None
+        )
 
     @property
     def T(self) -> TensorValue:
@@ -342,7 +344,7 @@ class TensorValue:
                 [0., 0.],
                 [2., 2.]])
         """
-        return _record("gather", (self,), _positions(rows, "rows"))
+        return _record("gather", (self,), _positions(rows, "gather: rows"))
 
     def concatenate(self: Operand, *others: Operand, axis: SupportsIndex = 0) -> TensorValue:
         """Return this value and `others`, joined along `axis`."""
@@ -384,7 +386,7 @@ class TensorValue:
 
     def leaky_relu(self: Operand, slope: SupportsFloat = 0.01) -> TensorValue:
         """Return x where it is positive, else `slope` times x; the gradient at 0 is `slope`."""
-        return _record("leaky_relu", (self,), as_number(slope, "slope"))
+        return _record("leaky_relu", (self,), as_finite(slope, "leaky_relu: slope"))
 
     def gelu(self: Operand, form: Literal["erf", "tanh"] = "erf") -> TensorValue:
         """Return x times the normal distribution function at x.
@@ -399,7 +401,7 @@ class TensorValue:
         Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016). Both forms keep their precision in the tails.
         """
         if form not in ("erf", "tanh"):
-            raise ValueError(f"form must be 'erf' or 'tanh', got {form!r}")
+            raise ValueError(f"gelu: form must be 'erf' or 'tanh', got {form!r}")
         return _record("gelu" if form == "erf" else "gelu_tanh", (self,))
 
     def silu(self: Operand) -> TensorValue:
@@ -429,14 +431,16 @@ class TensorValue:
         >>> TensorValue.constant(Tensor([1000.0, 1000.0, 7.0])).softmax(mask=[False, False, True]).value
         Tensor([0.5, 0.5, 0. ])
         """
-        return _record("softmax", (self,), as_index(axis, "axis"), _optional_mask(mask))
+        return _record("softmax", (self,), as_index(axis, "softmax: axis"), _optional_mask(mask, "softmax: mask"))
 
     def log_softmax(self: Operand, axis: SupportsIndex = -1, mask: npt.ArrayLike | None = None) -> TensorValue:
         """Return the logarithms of the probabilities along `axis`.
 
         A masked entry (see `softmax`) has the lowest finite float64, whose exponential is 0, and gradient 0.
         """
-        return _record("log_softmax", (self,), as_index(axis, "axis"), _optional_mask(mask))
+        return _record(
+            "log_softmax", (self,), as_index(axis, "log_softmax: axis"), _optional_mask(mask, "log_softmax: mask")
+        )
 
     def cross_entropy(self: Operand, targets: npt.ArrayLike, axis: SupportsIndex = -1) -> TensorValue:
         """Return the mean of minus the log probability of each target.
@@ -454,15 +458,20 @@ class TensorValue:
         >>> round(TensorValue.constant(Tensor([[0.0] * 10])).cross_entropy([3]).item(), 12)
         2.302585092994
         """
-        return _record("cross_entropy", (self,), _positions(targets, "targets"), as_index(axis, "axis"))
+        return _record(
+            "cross_entropy",
+            (self,),
+            _positions(targets, "cross_entropy: targets"),
+            as_index(axis, "cross_entropy: axis"),
+        )
 
     def layer_norm(self: Operand, axis: AxisLike = -1, epsilon: SupportsFloat = 1e-5) -> TensorValue:
         """Return the value minus its mean over `axis`, over sqrt(variance + `epsilon`); the gain is one."""
-        return _record("layer_norm", (self,), _axes(axis), as_spread(epsilon, "epsilon"))
+        return _record("layer_norm", (self,), _axes(axis, "layer_norm"), as_spread(epsilon, "layer_norm: epsilon"))
 
     def rms_norm(self: Operand, axis: AxisLike = -1, epsilon: SupportsFloat = 1e-5) -> TensorValue:
         """Return the value over sqrt(mean square + `epsilon`) over `axis`; the gain is one."""
-        return _record("rms_norm", (self,), _axes(axis), as_spread(epsilon, "epsilon"))
+        return _record("rms_norm", (self,), _axes(axis, "rms_norm"), as_spread(epsilon, "rms_norm: epsilon"))
 
     def __array__(self, *_arguments: Any, **_options: Any) -> NoReturn:
         raise TensorAutodiffError(
@@ -497,7 +506,10 @@ def concatenate(values: Iterable[Operand], axis: SupportsIndex = 0) -> TensorVal
     Tensor([[1., 3.],
             [2., 4.]])
     """
-    return _record("concatenate", tuple(values), as_index(axis, "axis"))
+    joined = tuple(values)
+    if not joined:
+        raise TensorAutodiffError("concatenate: there is nothing to join; give at least one value")
+    return _record("concatenate", joined, as_index(axis, "concatenate: axis"))
 
 
 def where(condition: npt.ArrayLike, x: Operand, y: Operand) -> TensorValue:
@@ -509,7 +521,7 @@ def where(condition: npt.ArrayLike, x: Operand, y: Operand) -> TensorValue:
     >>> autodiff.where([True, False], Tensor([1.0, 2.0]), 0).value
     Tensor([1., 0.])
     """
-    return _record("where", (x, y), _mask(condition, "condition"))
+    return _record("where", (x, y), _mask(condition, "where: condition"))
 
 
 def toposort(end: TensorValue) -> list[TensorValue]:
@@ -675,12 +687,12 @@ def _constant(name: str, value: object) -> Array:
     return np.asarray(number)
 
 
-def _axes(axis: AxisLike) -> Axes:
+def _axes(axis: AxisLike, name: str) -> Axes:
     if axis is None:
         return None
     if isinstance(axis, Iterable):
-        return tuple(as_index(one, "axis") for one in axis)
-    return as_index(axis, "axis")
+        return tuple(as_index(one, f"{name}: axis") for one in axis)
+    return as_index(axis, f"{name}: axis")
 
 
 def _integers(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
@@ -694,16 +706,18 @@ def _basic_index(index: Any) -> tuple[Any, ...]:
     """Refuse what numpy would treat as positions or a mask: those are `gather`'s and `where`'s work."""
     parts = index if isinstance(index, tuple) else (index,)
     return tuple(
-        part if part is None or part is Ellipsis or isinstance(part, slice) else as_index(part, "an index")
+        part if part is None or part is Ellipsis or isinstance(part, slice) else as_index(part, "slice: an index")
         for part in parts
     )
 
 
-def _positions(positions: npt.ArrayLike, what: str) -> npt.NDArray[np.intp]:
-    found = np.asarray(positions)
-    if found.size and found.dtype.kind not in "iu":
+def _positions(positions: npt.ArrayLike, what: str) -> npt.NDArray[np.integer]:
+    found = np.array(positions)  # a copy: the graph must not follow the caller's array
+    if found.dtype.kind in "iu":  # as they are: a cast would make a negative position of a large unsigned one
+        return found
+    if found.size:
         raise TypeError(f"{what} must be integers, got an array of dtype {found.dtype}")
-    return found.astype(np.intp)  # a copy: the graph must not follow the caller's array
+    return found.astype(np.intp)
 
 
 def _mask(mask: npt.ArrayLike, what: str) -> npt.NDArray[np.bool_]:
@@ -713,5 +727,5 @@ def _mask(mask: npt.ArrayLike, what: str) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _optional_mask(mask: npt.ArrayLike | None) -> npt.NDArray[np.bool_] | None:
-    return None if mask is None else _mask(mask, "mask")
+def _optional_mask(mask: npt.ArrayLike | None, what: str) -> npt.NDArray[np.bool_] | None:
+    return None if mask is None else _mask(mask, what)

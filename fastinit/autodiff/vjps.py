@@ -121,21 +121,22 @@ def _slice_rule(g: Array, _y: Array, x: Array, index: Any) -> Array:
     return whole
 
 
-def _within(positions: npt.NDArray[np.intp], limit: int, what: str) -> None:
+def _within(positions: npt.NDArray[np.integer], limit: int, what: str) -> None:
     """Refuse positions outside [0, limit); a negative token id is a mistake, not the row from the end."""
     wrong = (positions < 0) | (positions >= limit)
     if wrong.any():
         raise ValueError(f"{what} must lie in [0, {limit}), got {positions[wrong][0]}")
 
 
-def _gather(x: Array, rows: npt.NDArray[np.intp]) -> Array:
+def _gather(x: Array, rows: npt.NDArray[np.integer]) -> Array:
     if x.ndim == 0:
         raise ValueError("a value without axes has no rows")
     _within(rows, x.shape[0], "rows")
-    return x[rows]
+    found: Array = x[rows]
+    return found
 
 
-def _gather_rule(g: Array, _y: Array, x: Array, rows: npt.NDArray[np.intp]) -> Array:
+def _gather_rule(g: Array, _y: Array, x: Array, rows: npt.NDArray[np.integer]) -> Array:
     whole = np.zeros(x.shape)
     np.add.at(whole, rows, g)  # `whole[rows] += g` would keep only the last of equal rows
     return whole
@@ -365,7 +366,7 @@ def _log_softmax_rule(g: Array, y: Array, _x: Array, axis: int, mask: npt.NDArra
     return g - np.exp(y) * _sum(g, axis, True)
 
 
-def _cross_entropy(x: Array, targets: npt.NDArray[np.intp], axis: int) -> Array:
+def _cross_entropy(x: Array, targets: npt.NDArray[np.integer], axis: int) -> Array:
     axis = normalize_axis_index(axis, x.ndim)
     expected = x.shape[:axis] + x.shape[axis + 1 :]
     if targets.shape != expected:
@@ -375,7 +376,7 @@ def _cross_entropy(x: Array, targets: npt.NDArray[np.intp], axis: int) -> Array:
     return -_mean(found, None, False)
 
 
-def _cross_entropy_rule(g: Array, _y: Array, x: Array, targets: npt.NDArray[np.intp], axis: int) -> Array:
+def _cross_entropy_rule(g: Array, _y: Array, x: Array, targets: npt.NDArray[np.integer], axis: int) -> Array:
     slope = _softmax(x, axis, None)
     columns = np.expand_dims(targets, axis)
     np.put_along_axis(slope, columns, np.take_along_axis(slope, columns, axis) - 1.0, axis)
