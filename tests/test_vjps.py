@@ -303,7 +303,7 @@ REFUSED = [
     ("rows beyond", lambda x: x.gather([0, 2]), r"rows must lie in \[0, 2\), got 2"),
     ("negative rows", lambda x: x.gather([-1]), r"rows must lie in \[0, 2\), got -1"),
     ("rows past int64", lambda x: x.gather(np.array([2**63], "u8")), r"rows must .* got 9223372036854775808"),
-    ("targets past int64", lambda x: x.cross_entropy(np.uint64(2**63)), r"targets must .* got 9223372036854775808"),
+    ("targets past int64", lambda x: x.cross_entropy(np.uint64(2**63)), "targets .* got 9223372036854775808"),
     ("rows of a number", lambda x: x.sum().gather([0]), "no rows"),
     ("targets beyond", lambda x: x.cross_entropy(2), r"targets must lie in \[0, 2\), got 2"),
     ("negative targets", lambda x: x.cross_entropy(-1), r"targets must lie in \[0, 2\), got -1"),
