@@ -15,7 +15,7 @@ FI_TARGET_BEGIN("avx2,fma,f16c")
 #include "truncated.h"
 
 #define LEVEL avx2
-enum { LANES = 4, LINE_BYTES = 32, FLIGHT = 8 };
+enum { LANES = 4, LINE_BYTES = 32, FLIGHT = 4 };
 #define EACH_VECTOR _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT; i++)
 typedef __m256i draws_t;
 typedef __m256d weights_t;
