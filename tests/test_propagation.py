@@ -398,7 +398,7 @@ def test_zero_and_infinity_can_be_drawn(init, layers, said):
         (("rleu", "normal"), ValueError, "did you mean 'relu'"),
         (("relu", "kaiming_norml"), ValueError, "did you mean 'kaiming_normal'"),
         (("relu", '{"kind": "norml"}'), ValueError, "did you mean 'normal'"),
-        (("relu", "{kind: normal}"), ValueError, "not a JSON object"),
+        (("relu", "{kind: normal}"), ValueError, "not valid JSON"),
         (("relu", 0.01), TypeError, "name of one"),
         (("relu", "normal", 0), ValueError, "layers must be at least 1"),
         (("relu", "normal", 3, 0), ValueError, "width must be at least 1"),

@@ -303,6 +303,7 @@ def test_the_callers_decimal_context_has_no_say():
     expected = [constants(*pair) for pair in bounds]
     _constants.cache_clear()
     with decimal.localcontext() as context:
+        context.clear_flags()
         context.prec, context.rounding, context.Emin, context.Emax = 3, decimal.ROUND_UP, -3, 3
         for signal in (decimal.FloatOperation, decimal.Inexact, decimal.Rounded, decimal.Subnormal):
             context.traps[signal] = True
