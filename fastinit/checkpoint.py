@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from .constructions import Construction
+from .dtypes import narrowed
 from .errors import CheckpointError, FastinitError
-from .fill import Array, allowed, fill
-from .layout import HEADER_LIMIT, METADATA, TensorLayout, read_header
+from .fill import Array, built, fill, normals_of
+from .layout import HEADER_LIMIT, METADATA, TensorLayout, open_file, read_header
 from .plan import VERSION, Plan, PlannedTensor
 
 DATA_ALIGNMENT = 64
@@ -270,9 +271,7 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
     """
     path = Path(path)
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # to open a pipe would wait for a writer
-            raise CheckpointError(f"cannot read {path}: it is a device, pipe or socket; name a file")
-        with path.open("rb") as file:
+        with open_file(path) as file:
             header = read_header(file, str(path))
             plan = described_plan(header.layout, header.metadata, path)
             if not plan.nbytes:
@@ -345,14 +344,16 @@ def _mismatches(
 
 def _first_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
     if isinstance(tensor.content, Construction):  # a part of it costs as much as the whole
-        expected = np.empty(tensor.shape, tensor.dtype.bits)
-        fill(tensor.shape, tensor.content, tensor.state, dtype=tensor.dtype, out=expected)
-        expected = expected.reshape(-1).view(stored.dtype)
+        whole = built(tensor.content, tensor.shape, tensor.state)
+        expected = narrowed(whole, tensor.dtype).reshape(-1)
         wrong = expected != stored
         if wrong.any():
-            least, greatest = allowed(tensor.shape, tensor.content, tensor.state, tensor.dtype)
+            slack = tensor.content.slack(tensor.shape, normals_of(tensor.shape, tensor.state))
+            least, greatest = (
+                _ordered(narrowed(bound, tensor.dtype).reshape(-1)) for bound in (whole - slack, whole + slack)
+            )
             values = _ordered(stored)
-            wrong &= (values < _ordered(least.reshape(-1))) | (values > _ordered(greatest.reshape(-1)))
+            wrong &= (values < least) | (values > greatest)
         return _mismatch(tensor, 0, stored, expected, wrong)
     step = CHUNK_BYTES // tensor.dtype.itemsize
     buffer = np.empty(min(step, tensor.size), tensor.dtype.bits)

@@ -330,9 +330,7 @@ def _report(options: argparse.Namespace) -> int:
     from .diagnostics.report import learner_report  # noqa: PLC0415
 
     report = learner_report(options.seed)
-    options.status = GOOD if report.holds else FAILED
-    _deliver(options, report)
-    return int(options.status)
+    return _deliver(options, report, good=report.holds)
 
 
 def _trace(options: argparse.Namespace) -> int:
@@ -340,9 +338,7 @@ def _trace(options: argparse.Namespace) -> int:
     from .diagnostics.trace import render_trace  # noqa: PLC0415
 
     found = measure_populations(options.seed)
-    options.status = GOOD if found.holds else FAILED
-    _deliver(options, found, render_trace(found).splitlines())
-    return int(options.status)
+    return _deliver(options, found, render_trace(found).splitlines(), good=found.holds)
 
 
 def _add_digits(parser: argparse.ArgumentParser) -> None:
@@ -376,8 +372,7 @@ def _train(options: argparse.Namespace) -> int:
         optimizer=options.optimizer,
         pretrained=options.pretrained,
     )
-    _deliver(options, result)
-    return GOOD
+    return _deliver(options, result)
 
 
 def _propagate(options: argparse.Namespace) -> int:
@@ -403,24 +398,20 @@ def _propagate(options: argparse.Namespace) -> int:
         result = propagation.propagate(**{"activation": "relu", **chosen}, **sample)
     else:
         result = propagation.six_schemes(**chosen, **sample)
-    _deliver(options, result)
-    return GOOD
+    return _deliver(options, result)
 
 
 def _digits(options: argparse.Namespace) -> int:
     from .diagnostics.training import train_digits  # noqa: PLC0415
 
     result = train_digits(options.seed)
-    options.status = GOOD if result.reached else FAILED
-    _deliver(options, result)
-    return int(options.status)
+    return _deliver(options, result, good=result.reached)
 
 
 def _claims(options: argparse.Namespace) -> int:
     from .diagnostics.claims import check_claims  # noqa: PLC0415
 
-    _deliver(options, check_claims(_digits_of(options), options.seed))
-    return GOOD
+    return _deliver(options, check_claims(_digits_of(options), options.seed))
 
 
 def _recommend(options: argparse.Namespace) -> int:
@@ -451,9 +442,7 @@ def _diagnose(options: argparse.Namespace) -> int:
             rules=_rules(options.expect),
             progress=progress,
         )
-    options.status = GOOD if diagnosis else FAILED
-    _deliver(options, diagnosis)
-    return int(options.status)
+    return _deliver(options, diagnosis, good=bool(diagnosis))
 
 
 def _plan_of(path: str) -> Plan:
@@ -563,8 +552,11 @@ def _figure_file(path: str) -> str:
     return _drawn_file(path)
 
 
-def _deliver(options: argparse.Namespace, result: Any, lines: list[str] | None = None) -> None:
-    """Print a result as text (its own lines, or `lines`) or JSON, and write the views that were asked for."""
+def _deliver(
+    options: argparse.Namespace, result: Any, lines: list[str] | None = None, *, good: bool = True
+) -> int:
+    """Print a result as text (its own lines, or `lines`) or JSON, write the views asked for, return the status."""
+    options.status = GOOD if good else FAILED
     if options.figure:
         from .diagnostics import figures  # noqa: PLC0415
 
@@ -574,6 +566,7 @@ def _deliver(options: argparse.Namespace, result: Any, lines: list[str] | None =
 
         pages.save(result, options.html)
     _print(options, result.facts(), lines or result.lines())
+    return int(options.status)
 
 
 def _print(options: argparse.Namespace, facts: dict[str, Any], lines: list[str]) -> None:

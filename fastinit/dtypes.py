@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from . import _core
 
+Array = np.ndarray[Any, Any]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
@@ -82,6 +84,23 @@ INTEGERS = (
 FLOAT64 = FLOATS[0]
 BY_NAME = {dtype.name: dtype for dtype in FLOATS + INTEGERS}
 BY_TAG = {dtype.tag: dtype for dtype in FLOATS + INTEGERS}
+
+
+def narrowed(values: Array, dtype: DType) -> Array:
+    """Return the bit patterns of float64 `values`, rounded once to nearest even; ml_dtypes would round twice."""
+    assert dtype.code is not None
+    bits = np.empty(values.shape, f"u{dtype.itemsize}")
+    _core.narrow(np.asarray(values, order="C"), bits, dtype.code, dtype.itemsize)
+    return bits
+
+
+def widened(stored: Any, dtype: DType) -> Array:
+    """Return the float64 values, in one axis, of a buffer of `stored`, little-endian bit patterns; exact."""
+    assert dtype.code is not None
+    values = np.empty(memoryview(stored).nbytes // dtype.itemsize)
+    _core.widen(stored, values, dtype.code, dtype.itemsize)
+    return values
+
 
 _SEEN: dict[np.dtype[Any], DType] = {}
 """The few numpy dtypes met so far: asking one for its name costs more than a small fill."""

@@ -29,7 +29,7 @@ from .distributions import (
     TruncatedNormal,
     Uniform,
 )
-from .dtypes import FLOAT64, DType, as_dtype
+from .dtypes import FLOAT64, DType, as_dtype, narrowed
 from .errors import AllocationFailed, DistributionError
 from .threads import as_threads, run
 
@@ -281,7 +281,7 @@ def fill(
     spec = prepare(content, chosen)
     whole = None
     if spec is None and isinstance(content, Construction):
-        whole = _built(content, shape, state, threads)
+        whole = built(content, shape, state, threads)
         if index is None and target is None and (exact or chosen.numpy) == FLOAT64.numpy:
             return np.asarray(whole, order="C")
     result: Any = out
@@ -304,7 +304,7 @@ def _draw_small(target: Array, dtype: DType, content: Content, state: int, part:
     return _core.draw(content.base, dtype.code, parameters, target, state, part.first, part.draws) == _core.OK
 
 
-def _built(content: Construction, shape: tuple[int, ...], state: int, threads: int | None) -> Array:
+def built(content: Construction, shape: tuple[int, ...], state: int, threads: int | None = None) -> Array:
     """Return a whole construction in float64; what it writes, nobody has seen before."""
     content.check(shape)
     if 0 in shape:
@@ -312,12 +312,12 @@ def _built(content: Construction, shape: tuple[int, ...], state: int, threads: i
     try:
         if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
             raise MemoryError
-        return content.build(shape, state, _normals(shape, state, threads))
+        return content.build(shape, state, normals_of(shape, state, threads))
     except MemoryError:
         raise AllocationFailed(size_of(shape)) from None
 
 
-def _normals(shape: tuple[int, ...], state: int, threads: int | None = None) -> Normals:
+def normals_of(shape: tuple[int, ...], state: int, threads: int | None = None) -> Normals:
     """Return what a construction asks for the normal weights of its stream."""
 
     def normals(std: float = 1.0, index: Index | None = None) -> Array:
@@ -326,28 +326,10 @@ def _normals(shape: tuple[int, ...], state: int, threads: int | None = None) -> 
     return normals
 
 
-def allowed(shape: tuple[int, ...], content: Construction, state: int, dtype: DType) -> tuple[Array, Array]:
-    """Return the bit patterns of the least and of the greatest tensor that `content` may be, machine by machine.
-
-    They are equal where the bits are promised. `shape` must not be empty.
-    """
-    whole = _built(content, shape, state, None)
-    slack = content.slack(shape, _normals(shape, state))
-    return _rounded(whole - slack, dtype), _rounded(whole + slack, dtype)
-
-
 def _store(target: Array, dtype: DType, values: Array) -> None:
     """Write float64 `values` rounded once."""
-    bits = _rounded(values, dtype)
+    bits = narrowed(values, dtype)
     target.view(bits.dtype.newbyteorder("=" if target.dtype.isnative else "S"))[...] = bits
-
-
-def _rounded(values: Array, dtype: DType) -> Array:
-    """Return the bit patterns of float64 `values` rounded to nearest even; ml_dtypes would round twice."""
-    assert dtype.code is not None
-    bits = np.empty(values.shape, f"u{dtype.itemsize}")
-    _core.narrow(np.asarray(values, order="C"), bits, dtype.code, dtype.itemsize)
-    return bits
 
 
 def _job(spec: _core.Spec, target: Array, dtype: DType, state: int, part: Part) -> _core.Job:

@@ -72,6 +72,16 @@ def bundled_layouts() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json")))
 
 
+def open_file(path: Path) -> BinaryIO:
+    """Open a checkpoint, or what belongs to one, to read its bytes; CheckpointError where that cannot be."""
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # to open a pipe would wait for a writer
+            raise CheckpointError(f"cannot read {path}: it is a device, pipe or socket; name a file")
+        return path.open("rb")
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+
+
 def read_layout(source: str | os.PathLike[str]) -> dict[str, TensorLayout]:
     """Read a layout.
 

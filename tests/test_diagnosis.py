@@ -742,3 +742,12 @@ def test_a_policy_that_refuses_a_tensor_leaves_it_unjudged(tmp_path):
     assert [tensor.verdict for tensor in found.tensors] == ["", "good"]
     with pytest.raises(PlanError, match="unknown policy"):
         diagnose(path, policy="zavier")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_an_index_that_is_a_pipe_is_refused_at_once(tmp_path):
+    """To open one waits for a writer, for ever."""
+    pipe = tmp_path / "model.safetensors.index.json"
+    os.mkfifo(pipe)
+    with pytest.raises(CheckpointError, match="device, pipe or socket"):
+        diagnose(pipe)

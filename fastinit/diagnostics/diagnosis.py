@@ -541,7 +541,6 @@ def _judge(tensor: StoredTensor, m: Measured, e: Expected | None, sample: Array)
                     else "every rank drew the same numbers; give each its part of the whole tensor's stream"
                 ),
             )
-
             return
         spike = None if _POSITIONS.search(tensor.name) else _spike(m, sample, e.likeliest if e else 0.0)
         if spike:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
 from ..constructions import LARGEST_NORMAL, DeltaOrthogonal, Diagonal, Orthogonal, Sparse
 from ..distributions import CenteredUniform, Constant, Content, Normal, TruncatedNormal, Uniform
-from ..dtypes import DType
+from ..dtypes import DType, narrowed, widened
 from ..plan import PlannedTensor
 from ..scale import SPATIAL
 
@@ -244,20 +243,14 @@ def _stored_moments(content: Content, dtype: DType, is_cast: bool) -> tuple[floa
 
 @functools.cache
 def _finite_values(dtype: DType) -> Array:
-    assert dtype.code is not None
-    bits = np.arange(1 << (8 * dtype.itemsize)).astype(f"<u{dtype.itemsize}")
-    values = np.empty(bits.size)
-    _core.widen(bits, values, dtype.code, dtype.itemsize)
+    values = widened(np.arange(1 << (8 * dtype.itemsize)).astype(f"<u{dtype.itemsize}"), dtype)
     return np.unique(values[np.isfinite(values)])
 
 
 def rounded(value: float, dtype: DType) -> float:
     """Return the value of a floating dtype that is nearest, to nearest even."""
-    assert dtype.code is not None
-    bits, stored = np.empty(1, f"u{dtype.itemsize}"), np.empty(1)
-    _core.narrow(np.array([value]), bits, dtype.code, dtype.itemsize)
-    _core.widen(bits.astype(bits.dtype.newbyteorder("<")), stored, dtype.code, dtype.itemsize)
-    return float(stored[0])
+    bits = narrowed(np.array([value]), dtype)
+    return float(widened(bits.astype(bits.dtype.newbyteorder("<")), dtype)[0])
 
 
 def _inside(values: Array, content: Content, dtype: DType) -> Array:

@@ -18,8 +18,9 @@ import numpy as np
 
 from .. import _core
 from ..checkpoint import Progress
+from ..dtypes import widened
 from ..errors import CheckpointError
-from ..layout import HEADER_LIMIT, Header, TensorLayout, parse_object, read_header
+from ..layout import HEADER_LIMIT, Header, TensorLayout, open_file, parse_object, read_header
 from ..threads import default_threads
 
 Array = np.ndarray[Any, Any]
@@ -70,11 +71,7 @@ class StoredTensor:
     def values(self, begin: int, count: int) -> Array:
         """Return `count` weights from number `begin` on, in float64."""
         dtype = self.layout.dtype
-        assert dtype.code is not None
-        bits = self.read(begin * dtype.itemsize, bytearray(count * dtype.itemsize))
-        values = np.empty(count)
-        _core.widen(bits, values, dtype.code, dtype.itemsize)
-        return values
+        return widened(self.read(begin * dtype.itemsize, bytearray(count * dtype.itemsize)), dtype)
 
     def summary(self, begin: int, end: int) -> _core.Summary:
         """Return the summary of bytes [begin, end)."""
@@ -176,21 +173,13 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # to open a pipe would wait for a writer
-            raise CheckpointError(f"cannot read {path}: it is a device, pipe or socket; name a file")
-        file = stack.enter_context(path.open("rb"))
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+    file = stack.enter_context(open_file(path))
     return file.fileno(), read_header(file, str(path))
 
 
 def _weight_map(path: Path) -> dict[str, str]:
-    try:
-        with path.open("rb") as file:
-            text = file.read(HEADER_LIMIT + 1)
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+    with open_file(path) as file:
+        text = file.read(HEADER_LIMIT + 1)
     if len(text) > HEADER_LIMIT:
         raise CheckpointError(f"{path} is larger than {HEADER_LIMIT} bytes, too large for an index")
     homes = parse_object(text, str(path)).get("weight_map")

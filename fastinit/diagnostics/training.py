@@ -24,6 +24,7 @@ import numpy.typing as npt
 from ..arguments import as_choice, as_index, as_u64
 from ..arrays import initialize
 from ..autodiff import SGD, Adam, Momentum, Tensor, TensorValue
+from ..dtypes import widened
 from ..errors import TensorError
 from ..initializers import Constant, Initializer, Normal, Orthogonal, Uniform, Zeros, kaiming, xavier
 from ..layout import read_header
@@ -115,8 +116,7 @@ def read_parameters(path: str | os.PathLike[str], sizes: Sequence[int]) -> Named
                     "stored [inputs, outputs] (torch's Linear stores the transpose)"
                 )
             file.seek(header.offsets[name])
-            stored, bits = file.read(tensor.nbytes), tensor.dtype.bits
-            values = np.frombuffer(stored, bits.newbyteorder("<")).astype(bits).view(tensor.dtype.numpy)
+            values = widened(file.read(tensor.nbytes), tensor.dtype)
             try:
                 parameters.append(NamedParameter.from_tensor(name, Tensor(values.reshape(shape))))
             except TensorError as error:
