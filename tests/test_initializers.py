@@ -446,6 +446,21 @@ def test_verification_allows_orthogonal_weights_the_last_bits_of_another_lapack(
     assert [mismatch.index for mismatch in found.mismatches] == ([] if good else [20 + column])
 
 
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize("beyond", [False, True])
+def test_the_last_weight_that_verification_allows_is_the_bound_itself(tmp_path, side, beyond):
+    """A comparison that is off by one step of float64."""
+    plan = planned([(Orthogonal(2.0), (6, 4), "io")], "float64")
+    (tensor,) = plan.values()
+    path = tmp_path / "w.safetensors"
+    fastinit.write_checkpoint(plan, path)
+    stored = np.memmap(path, "<f8", "r+", path.stat().st_size - tensor.nbytes, (6, 4))
+    last = stored[2, 1] + side * (2.0 * 1e-12 / min(1.0, smallest_diagonal((6, 4), tensor.state)))
+    stored[2, 1] = np.nextafter(last, side * math.inf) if beyond else last
+    stored.flush()
+    assert bool(fastinit.verify_checkpoint(path)) is not beyond
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
 def test_verification_of_narrow_orthogonal_weights_is_of_bits(tmp_path, dtype):
     """A step of a narrow dtype is far more than the bound, but for a weight that lies at a midpoint."""
