@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from fastinit import Plan, write_checkpoint
-from fastinit.bench import in_turn
-from fastinit.diagnostics.diagnosis import diagnose
+from fastinit._engine.speed import in_turn
+from fastinit.diagnosis.judge import diagnose
 
 CHUNK = 1 << 19
 SIZE = 2_500_000_000

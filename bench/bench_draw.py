@@ -10,7 +10,7 @@ import pytest
 
 import fastinit
 from fastinit import _core
-from fastinit.bench import in_turn, mkl
+from fastinit._engine.speed import in_turn, mkl
 
 NBYTES = 512 << 20
 
@@ -93,7 +93,7 @@ def bench_normal_avx2(benchmark, record):
         pytest.skip("this machine has no AVX2")
     out = np.ones(NBYTES // 8)
     generator = np.random.Generator(np.random.SFC64(17))
-    before = fastinit.level()
+    before = fastinit.simd_level()
     _core.select_level("avx2")
     try:
         _ratios(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastinit.bench import machine
+from fastinit._engine.speed import machine
 
 RESULTS = Path(__file__).parent / "results"
 _rows: list[dict[str, object]] = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import mmap
 import os
 import secrets
@@ -21,14 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from .constructions import Construction
-from .dtypes import narrowed
+from ._engine.constructions import Construction
+from ._engine.dtypes import narrowed
+from ._engine.fill import built, fill, normals_of
+from ._engine.parts import Array
+from ._files.opening import open_file
+from ._files.safetensors import encode_header, read_header
+from ._files.specs import TensorSpec
 from .errors import CheckpointError, FastinitError
-from .fill import Array, built, fill, normals_of
-from .layout import HEADER_LIMIT, METADATA, TensorLayout, open_file, read_header
 from .plan import VERSION, Plan, PlannedTensor
 
-DATA_ALIGNMENT = 64
 CHUNK_BYTES = 1 << 25
 _PREFIX = "fastinit."
 
@@ -114,11 +115,10 @@ def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progres
     """
     path = Path(path)
     offsets = _offsets(plan)
-    header = _encode_header(plan, offsets)
-    if len(header) > HEADER_LIMIT:
-        raise CheckpointError(
-            f"cannot write {path}: its header would take {len(header)} bytes; the format allows {HEADER_LIMIT}"
-        )
+    try:
+        header = _encoded_header(plan, offsets)
+    except CheckpointError as error:
+        raise CheckpointError(f"cannot write {path}: {error}") from None
     size = len(header) + plan.nbytes
     fill_seconds = 0.0
     began = time.perf_counter()
@@ -184,24 +184,15 @@ def _offsets(plan: Plan) -> dict[str, int]:
     return offsets
 
 
-def _encode_header(plan: Plan, offsets: dict[str, int]) -> bytes:
+def _encoded_header(plan: Plan, offsets: dict[str, int]) -> bytes:
     metadata = {"version": VERSION, "seed": plan.seed, "policy": plan.policy, "order": plan.order}
     if not _follows_from_header(plan):
         metadata["plan"] = plan.to_json()
-    # Loaders for torch look for "format"; without it they refuse the file.
-    entries: dict[str, Any] = {
-        METADATA: {"format": "pt", **{_PREFIX + key: str(value) for key, value in metadata.items()}}
-    }
-    for name, tensor in plan.items():
-        begin = offsets[name]
-        entries[name] = {
-            "dtype": tensor.dtype.tag,
-            "shape": list(tensor.shape),
-            "data_offsets": [begin, begin + tensor.nbytes],
-        }
-    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-(len(text) + 8) % DATA_ALIGNMENT)
-    return len(text).to_bytes(8, "little") + text
+    return encode_header(_specs(plan), offsets, {_PREFIX + key: str(value) for key, value in metadata.items()})
+
+
+def _specs(plan: Plan) -> dict[str, TensorSpec]:
+    return {name: TensorSpec(tensor.dtype, tensor.shape) for name, tensor in plan.items()}
 
 
 @contextlib.contextmanager
@@ -273,7 +264,7 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
     try:
         with open_file(path) as file:
             header = read_header(file, str(path))
-            plan = described_plan(header.layout, header.metadata, path)
+            plan = described_plan(header.specs, header.metadata, path)
             if not plan.nbytes:
                 return Verification(plan, ())
             with _mapping(file.fileno(), mmap.ACCESS_READ) as mapped:
@@ -284,9 +275,8 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
 
 def _follows_from_header(plan: Plan) -> bool:
     """Say whether seed, policy and order are all it takes to make this plan again."""
-    layout = {name: TensorLayout(tensor.dtype, tensor.shape) for name, tensor in plan.items()}
     try:
-        return Plan.from_layout(layout, plan.seed, plan.policy, order=plan.order) == plan
+        return Plan.from_layout(_specs(plan), plan.seed, plan.policy, order=plan.order) == plan
     except FastinitError:
         return False
 
@@ -319,8 +309,7 @@ def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path)
         if "plan" not in facts:
             return Plan.from_layout(layout, int(facts["seed"]), facts["policy"], order=facts["order"])
         plan = Plan.from_json(facts["plan"])
-        described = {name: TensorLayout(tensor.dtype, tensor.shape) for name, tensor in plan.items()}
-        if described != layout:
+        if _specs(plan) != layout:
             raise CheckpointError("the plan in its metadata is not one of the tensors in its header")
         return plan
     except (FastinitError, ValueError) as error:

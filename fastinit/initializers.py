@@ -13,13 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex
 
-from . import _core, constructions, distributions
-from .arguments import as_choice, as_finite, as_number, as_shape, as_spread, as_u64
-from .constructions import Construction
-from .distributions import CenteredUniform, Content, Positions
+from . import _core
+from ._engine import constructions, distributions
+from ._engine.axes import SPATIAL, Axes, axes_of
+from ._engine.checks import as_choice, as_finite, as_nonnegative, as_number, as_shape, as_u64
+from ._engine.constructions import Construction
+from ._engine.distributions import CenteredUniform, Content, Positions
+from ._engine.gains import squared_gain
+from ._files.json_text import parse_object
 from .errors import CheckpointError, DistributionError
-from .layout import parse_object
-from .scale import SPATIAL, Axes, axes_of, squared_gain
 
 MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
 SHAPES = ("uniform", "normal", "truncated_normal")
@@ -213,7 +215,7 @@ class Normal(Initializer):
     kind: ClassVar[str] = "normal"
 
     def __post_init__(self) -> None:
-        self._set(mean=as_finite(self.mean, "mean"), std=as_spread(self.std, "std"))
+        self._set(mean=as_finite(self.mean, "mean"), std=as_nonnegative(self.std, "std"))
 
     def _content(self, _axes: Axes) -> Content:
         return distributions.Normal(self.mean, self.std)
@@ -241,7 +243,7 @@ class TruncatedNormal(Initializer):
                 "truncated_normal needs lower < upper, in standard deviations; "
                 f"got lower={lower} and upper={upper}"
             )
-        self._set(mean=as_finite(self.mean, "mean"), std=as_spread(self.std, "std"), lower=lower, upper=upper)
+        self._set(mean=as_finite(self.mean, "mean"), std=as_nonnegative(self.std, "std"), lower=lower, upper=upper)
 
     def _content(self, _axes: Axes) -> Content:
         return distributions.TruncatedNormal(self.mean, self.std, self.lower, self.upper)
@@ -297,7 +299,7 @@ class VarianceScaling(Initializer):
     def __post_init__(self) -> None:
         as_choice(self.mode, MODES, "mode")
         as_choice(self.distribution, SHAPES, "distribution")
-        self._set(scale=as_spread(self.scale, "scale"))
+        self._set(scale=as_nonnegative(self.scale, "scale"))
 
     @property
     def scheme(self) -> str:
@@ -365,7 +367,7 @@ class Identity(Initializer):
     kind: ClassVar[str] = "identity"
 
     def __post_init__(self) -> None:
-        self._set(gain=as_spread(self.gain, "gain"))
+        self._set(gain=as_nonnegative(self.gain, "gain"))
 
     def _content(self, axes: Axes) -> Content:
         if set(axes.letters.lower()) & set(SPATIAL):
@@ -410,7 +412,7 @@ class Orthogonal(Initializer):
     kind: ClassVar[str] = "orthogonal"
 
     def __post_init__(self) -> None:
-        self._set(gain=as_spread(self.gain, "gain"))
+        self._set(gain=as_nonnegative(self.gain, "gain"))
 
     def _content(self, axes: Axes) -> Content:
         content = constructions.Orthogonal(self.gain, axes.layout, axes.groups)
@@ -434,7 +436,7 @@ class DeltaOrthogonal(Initializer):
     kind: ClassVar[str] = "delta_orthogonal"
 
     def __post_init__(self) -> None:
-        self._set(gain=as_spread(self.gain, "gain"))
+        self._set(gain=as_nonnegative(self.gain, "gain"))
 
     def _content(self, axes: Axes) -> Content:
         content = constructions.DeltaOrthogonal(self.gain, axes.layout, axes.groups)
@@ -501,7 +503,7 @@ class Scaled(_Changed):
 
     def __post_init__(self) -> None:
         _Changed.__post_init__(self)
-        self._set(factor=as_spread(self.factor, "factor"))
+        self._set(factor=as_nonnegative(self.factor, "factor"))
 
     def _content(self, axes: Axes) -> Content:
         return rescaled(self.base._content(axes), self.factor)
@@ -715,97 +717,3 @@ def parse(text: str) -> Initializer:
 
 
 # ---- which one ---------------------------------------------------------------------------------------
-
-
-_THROUGH_50 = {
-    "sigmoid": (0.51, 4.2e-32),
-    "tanh": (0.1, 0.12),
-    "gelu": (1.5e-6, 4.3e-6),
-    "silu": (9.7e-8, 1.4e-7),
-    "swish": (9.7e-8, 1.4e-7),
-    "selu": (1.0, 6.0),
-    "elu": (0.78, 2.1),
-    "softplus": (0.93, 3.4e-13),
-}
-"""activation -> rms of signal and gradient after 50 layers, over the start's, where one leaves 0.5 to 2: what
-`fastinit.diagnostics.propagation.propagate` measures of the recommendation, by its defaults."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """An initializer, and why."""
-
-    initializer: Initializer
-    reason: str
-
-
-def recommend(activation: str, residual_layers: SupportsIndex | None = None) -> Recommendation:
-    """Recommend an initializer for the weights in front of an activation.
-
-    Parameters
-    ----------
-    activation : str
-        A nonlinearity that `gain` knows.
-    residual_layers : int, optional
-        The number of layers N of a residual network, for the projections that write to its residual stream.
-
-    Returns
-    -------
-    Recommendation
-        The initializer and the reason, in words.
-
-    Examples
-    --------
-    >>> import fastinit
-    >>> advice = fastinit.recommend("gelu", residual_layers=12)
-    >>> advice.initializer.scheme
-    'residual(kaiming_normal)'
-    >>> print(advice.reason)
-    gelu passes about half of its inputs, and less of them than relu: Kaiming, variance 2 / fan_in, as for relu; \
-measured, 50 layers of 512 units multiply the signal by 1.5e-06 and the gradient by 4.3e-06; each of 12 layers \
-adds to the residual stream twice: dividing by sqrt(2 * 12) bounds the growth of its second moment by about e, \
-whatever the depth
-    """
-    scale = squared_gain(activation)
-    initializer: Initializer
-    if activation == "selu":
-        initializer = lecun("normal")
-        reason = (
-            "selu keeps mean 0 and variance 1 by itself with LeCun, variance 1 / fan_in (Klambauer et al., 2017)"
-        )
-    elif activation in ("elu", "softplus"):
-        initializer = kaiming("normal", activation)
-        reason = (
-            f"a signal through {activation} keeps its second moment with variance {scale:.4g} / fan_in, by He et "
-            "al.'s (2015) equation 10"
-        )
-    elif scale in (1.0, squared_gain("tanh")):
-        initializer = xavier("uniform")
-        shape = {"sigmoid": "has slope 1/4 at 0", "tanh": "has slope 1 at 0"}.get(activation, "is linear")
-        reason = (
-            f"{activation} {shape}: Xavier, variance 2 / (fan_in + fan_out), lies between what keeps signals and "
-            "what keeps gradients at one scale through a linear layer (Glorot and Bengio, 2010)"
-        )
-    else:
-        initializer = kaiming("normal", activation)
-        halves = {"relu": "zeroes", "leaky_relu": "shrinks"}.get(activation)
-        reason = (
-            f"{activation} {halves} half of its inputs: Kaiming, variance {scale:.4g} / fan_in, makes up for it"
-            if halves
-            else f"{activation} passes about half of its inputs, and less of them than relu: Kaiming, variance "
-            f"{scale:.4g} / fan_in, as for relu"
-        )
-    if activation in _THROUGH_50:
-        signal, gradient = _THROUGH_50[activation]
-        reason += (
-            f"; measured, 50 layers of 512 units multiply the signal by {signal:.2g} and the gradient by "
-            f"{gradient:.2g}"
-        )
-    if residual_layers is None:
-        return Recommendation(initializer, reason)
-    residual = Residual(initializer, as_u64(residual_layers, "residual_layers"))
-    return Recommendation(
-        residual,
-        f"{reason}; each of {residual.layers} layers adds to the residual stream twice: dividing by "
-        f"sqrt(2 * {residual.layers}) bounds the growth of its second moment by about e, whatever the depth",
-    )

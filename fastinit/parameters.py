@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
-from .arguments import as_u64
-from .arrays import as_source, draw_from
+from ._engine.axes import check_fans, check_size
+from ._engine.checks import as_u64
+from ._engine.fill import fill
+from ._engine.gains import xavier_scale
+from ._engine.names import refuse_duplicates, validate_name
 from .autodiff import Tensor, TensorValue
 from .errors import InitializationError, TensorAutodiffError, TensorError
-from .fill import fill
+from .functions import as_source, draw_from
 from .initializers import XAVIER_UNIFORM
-from .names import refuse_duplicates, validate_name
-from .scale import check_fans, check_size, xavier_scale
-from .tables import Cell, Table
+from .views.table import Cell, Table
 
 if TYPE_CHECKING:
-    from .splitmix64 import SplitMix64
+    from ._engine.generator import SplitMix64
 
 
 class NamedParameter:

@@ -15,19 +15,24 @@ from typing import Any, Self, SupportsIndex
 
 import numpy.typing as npt
 
-from . import _core, distributions
-from .arguments import MAX_AXES, as_u64, size_of
-from .constructions import Construction
-from .distributions import Content
-from .dtypes import BY_NAME, DType, as_dtype
+from . import _core
+from ._engine import distributions
+from ._engine.checks import MAX_AXES, as_u64, size_of
+from ._engine.constructions import Construction
+from ._engine.distributions import Content
+from ._engine.dtypes import BY_NAME, DType, as_dtype
+from ._engine.fill import fill, prepare
+from ._engine.names import check_tensor_name, refuse_duplicates
+from ._engine.parts import Array, Index
+from ._engine.streams import prove_disjoint, stream_state
+from ._files.json_text import parse_object
+from ._files.safetensors import METADATA
+from ._files.sources import read_specs
+from ._files.specs import TensorSpec
 from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError
-from .fill import Array, Index, fill, prepare
-from .layout import METADATA, TensorLayout, as_layout, parse_object, read_layout
-from .names import check_tensor_name, refuse_duplicates
-from .presets import policy as rules_of
-from .presets import rule_for
-from .splitmix64 import prove_disjoint, stream_state
-from .tables import Table, counted
+from .policies import policy as rules_of
+from .policies import rule_for
+from .views.table import Table, counted
 
 VERSION = 1
 ORDERS = ("named", "sequential")
@@ -162,9 +167,8 @@ class Plan(Mapping[str, PlannedTensor]):
             raise PlanError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
         stored_as = None if dtype is None else as_dtype(dtype)[0]
         tensors: list[PlannedTensor] = []
-        read = as_layout(layout) if isinstance(layout, Mapping) else read_layout(layout)
         shared = checked_seed
-        for name, entry in read.items():
+        for name, entry in read_specs(layout).items():
             tensor = _planned(name, entry, rules, stored_as)
             state = stream_state(checked_seed, name) if order == "named" else shared
             tensors.append(dataclasses.replace(tensor, state=state))
@@ -291,7 +295,7 @@ def _listed(shape: object) -> list[Any]:
     return shape
 
 
-def _planned(name: str, entry: TensorLayout, rules: tuple[Any, ...], stored_as: DType | None) -> PlannedTensor:
+def _planned(name: str, entry: TensorSpec, rules: tuple[Any, ...], stored_as: DType | None) -> PlannedTensor:
     initializer, layout = rule_for(rules, name, entry.shape, entry.dtype)
     dtype = stored_as if stored_as is not None and entry.dtype.is_float else entry.dtype
     try:

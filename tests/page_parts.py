@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from fastinit.diagnostics import figures
-from fastinit.diagnostics.html import Figure, Heading
-from fastinit.tables import Table
+from fastinit.views import figure as figures
+from fastinit.views.page import Figure, Heading
+from fastinit.views.table import Table
 
 HOSTILE = "</script></title></style><img src=x onerror=\"document.title='owned'\">&amp;'\""
 

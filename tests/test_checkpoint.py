@@ -441,7 +441,7 @@ def test_a_pipe_or_device_in_the_way_is_never_replaced(tmp_path):
 
 
 def test_a_header_that_no_reader_would_take_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("fastinit.checkpoint.HEADER_LIMIT", 100)
+    monkeypatch.setattr("fastinit._files.safetensors.HEADER_LIMIT", 100)
     with pytest.raises(CheckpointError, match="header"):
         write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w")
     assert os.listdir(tmp_path) == []

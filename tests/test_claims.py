@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fastinit import cli, fans, initialize, initializers, stream_for
-from fastinit.diagnostics import claims as module
-from fastinit.diagnostics import pages
-from fastinit.diagnostics.claims import check_claims, fan_tables
-from fastinit.diagnostics.digits import load_digits
+from fastinit import fans, initialize, initializers, stream_for
+from fastinit.cli import main as cli
 from fastinit.initializers import Normal, Zeros
+from fastinit.lessons import claims as module
+from fastinit.lessons.claims import check_claims, fan_tables
+from fastinit.lessons.digits import load_digits
+from fastinit.views import pages_old as pages
 
 
 @pytest.fixture(scope="module")

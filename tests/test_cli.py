@@ -11,7 +11,7 @@ import safetensors.numpy
 from conftest import ROOT, run_python, safetensors_bytes
 
 import fastinit
-from fastinit import cli
+from fastinit.cli import main as cli
 
 COMMANDS = ["init", "verify", "show", "scale", "report", "trace", "propagate", "recommend", "diagnose"]
 LAYOUT = {"embed.weight": {"dtype": "F32", "shape": [7, 4]}, "norm.weight": {"dtype": "F32", "shape": [4]}}
@@ -209,7 +209,7 @@ def test_a_defect_is_not_dressed_up_as_a_refusal(capsys, monkeypatch):
     def fail(*arguments):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("fastinit.scale.check_fans", fail)
+    monkeypatch.setattr("fastinit._engine.gains.check_fans", fail)
     with pytest.raises(ZeroDivisionError):
         cli.main(["scale", "2", "2"])
 
@@ -219,7 +219,7 @@ def test_too_little_memory_is_status_2_and_a_sentence(capsys, monkeypatch, given
     def fail(*arguments):
         raise MemoryError(*given)
 
-    monkeypatch.setattr("fastinit.scale.check_fans", fail)
+    monkeypatch.setattr("fastinit._engine.gains.check_fans", fail)
     status, out, err = run(capsys, "scale", "2", "2")
     assert (status, out) == (2, "")
     assert err.startswith("fastinit: ")
@@ -306,14 +306,14 @@ def test_progress_on_a_terminal_can_be_silenced(capsys, made, monkeypatch):
 
 
 SLOW_WRITE = """
-    import sys, time, fastinit.checkpoint, fastinit.cli
+    import sys, time, fastinit.checkpoint, fastinit.cli.main
     fill_all = fastinit.checkpoint._fill_all
     def slow(*arguments):
         print("filling", flush=True)
         time.sleep(60)
     fastinit.checkpoint._fill_all = slow
     sys.argv = ["fastinit", "init", "all-minilm-l6-v2", "--out", sys.argv[1]]
-    sys.exit(fastinit.cli.main())
+    sys.exit(fastinit.cli.main.main())
 """
 
 
@@ -346,7 +346,7 @@ def test_a_view_that_cannot_be_written_is_refused_before_the_work(
     capsys, tmp_path, monkeypatch, option, path, message
 ):
     """A typo in a file's name cost the whole training run."""
-    from fastinit.diagnostics import training  # noqa: PLC0415
+    from fastinit.lessons import training  # noqa: PLC0415
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(training, "compare_starts", lambda *_, **__: pytest.fail("computed first"))

@@ -19,9 +19,10 @@ from memory import targets
 from tables import EDGE_DRAWS, STATES
 
 import fastinit
-from fastinit import _core, fill
-from fastinit.constructions import CONSTRUCTIONS, DeltaOrthogonal, Diagonal, Orthogonal, Sparse
-from fastinit.dtypes import BY_NAME
+from fastinit import _core
+from fastinit._engine import fill
+from fastinit._engine.constructions import CONSTRUCTIONS, DeltaOrthogonal, Diagonal, Orthogonal, Sparse
+from fastinit._engine.dtypes import BY_NAME
 
 
 def normals_of(shape, seed=1):

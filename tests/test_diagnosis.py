@@ -15,15 +15,19 @@ from conftest import MIXED, run_python, safetensors_bytes
 from safetensors.numpy import save_file
 
 import fastinit
-from fastinit import _core, cli
-from fastinit.constructions import Sparse
-from fastinit.diagnostics import figures, pages, stored
-from fastinit.diagnostics.diagnosis import diagnose
-from fastinit.diagnostics.expectations import density, of_planned
-from fastinit.distributions import CenteredUniform, Normal, TruncatedNormal, Uniform
-from fastinit.dtypes import BY_NAME, FLOATS
+from fastinit import _core
+from fastinit._engine.constructions import Sparse
+from fastinit._engine.distributions import CenteredUniform, Normal, TruncatedNormal, Uniform
+from fastinit._engine.dtypes import BY_NAME, FLOATS
+from fastinit._files.sources import read_specs
+from fastinit.cli import main as cli
+from fastinit.diagnosis import stored
+from fastinit.diagnosis.expected import density, of_planned
+from fastinit.diagnosis.judge import diagnose
 from fastinit.errors import CheckpointError, PlanError
 from fastinit.plan import PlannedTensor
+from fastinit.views import figure as figures
+from fastinit.views import pages_old as pages
 
 NUMPY = {
     "bfloat16": ml_dtypes.bfloat16,
@@ -275,10 +279,10 @@ def test_few_weights_of_few_values_may_be_equal(tmp_path):
     assert found, found.findings
 
 
-@pytest.mark.parametrize("layout", fastinit.layout.bundled_layouts())
+@pytest.mark.parametrize("layout", fastinit.bundled_models())
 def test_no_bundled_model_in_float8_is_accused(tmp_path, layout):
     reduced, seen = {}, set()
-    for name, tensor in fastinit.layout.read_layout(layout).items():
+    for name, tensor in read_specs(layout).items():
         shape = [min(length, 400) for length in tensor.shape]
         kind = (*shape, name.rpartition(".")[2])
         if kind not in seen and math.prod(shape):
@@ -395,7 +399,7 @@ def test_a_pile_of_bfloat16_at_minus_two_is_named_and_a_rounded_truncation_is_no
 
 def test_the_residual_projections_of_gpt2_at_the_wrong_spread_are_named(tmp_path):
     """GPT-2's layout, whose c_proj should be 0.02 / sqrt(24) and so often is 0.02."""
-    layout = fastinit.layout.read_layout("gpt2-124m")
+    layout = read_specs("gpt2-124m")
     names = [n for n in layout if ".h.0." in n and n.endswith("weight") and len(layout[n].shape) == 2]
     assert sum("c_proj" in name for name in names) == 2
     path = tmp_path / "gpt2.safetensors"
@@ -612,7 +616,7 @@ def test_memory_stays_small_beside_the_file(tmp_path):
     layout = {f"{i}.weight": {"dtype": "F32", "shape": [4096, 2560]} for i in range(4)}
     fastinit.write_checkpoint(fastinit.Plan.from_layout(layout, 17), path)
     code = (
-        "import sys; from pathlib import Path; from fastinit.diagnostics.diagnosis import diagnose; "
+        "import sys; from pathlib import Path; from fastinit.diagnosis.judge import diagnose; "
         "good = diagnose(sys.argv[1]); status = Path('/proc/self/status').read_text(); "
         "print(bool(good), status.split('VmHWM:')[1].split()[0])"
     )

@@ -6,9 +6,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from fastinit import cli
-from fastinit.diagnostics import digits as module
-from fastinit.diagnostics.digits import load_digits, read_digits
+from fastinit.cli import main as cli
+from fastinit.lessons import digits as module
+from fastinit.lessons.digits import load_digits, read_digits
 
 # Of scikit-learn 1.x's load_digits(): images as uint8, row-major; labels as uint8.
 IMAGES = "8f26b2bd9d135c256808f68f14fdabddde6d9c7f869ae419704b051f0f14b3b3"
@@ -154,9 +154,9 @@ def test_no_more_is_unpacked_than_the_header_states(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_no_file_and_a_missing_one_is_named(tmp_path):
-    with pytest.raises(ValueError, match="name a file"):
+    with pytest.raises(ValueError, match="Is a directory"):
         read_digits(tmp_path, tmp_path)
-    with pytest.raises(FileNotFoundError, match="absent"):
+    with pytest.raises(ValueError, match="absent: No such file"):
         read_digits(tmp_path / "absent", tmp_path / "absent")
 
 

@@ -22,9 +22,9 @@ from tables import EDGE_DRAWS, STATES
 
 import fastinit
 from fastinit import DistributionError
-from fastinit.distributions import CenteredUniform, Constant, Positions, Uniform
-from fastinit.dtypes import BY_NAME
-from fastinit.fill import fill
+from fastinit._engine.distributions import CenteredUniform, Constant, Positions, Uniform
+from fastinit._engine.dtypes import BY_NAME
+from fastinit._engine.fill import fill
 
 WORDS = st.integers(0, 2**64 - 1)
 NARROW = [name for name in DTYPES if name != "float64"]

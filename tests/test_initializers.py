@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from tables import REFUSED_INTEGERS
 
 import fastinit
-from fastinit import DistributionError, Plan, PlannedTensor, distributions, initializers
-from fastinit.distributions import CenteredUniform
-from fastinit.dtypes import BY_NAME
-from fastinit.fill import fill
+from fastinit import DistributionError, Plan, PlannedTensor, initializers
+from fastinit._engine import distributions
+from fastinit._engine.distributions import CenteredUniform
+from fastinit._engine.dtypes import BY_NAME
+from fastinit._engine.fill import fill
 from fastinit.initializers import (
     Constant,
     DeltaOrthogonal,

@@ -13,8 +13,9 @@ from hypothesis.extra import numpy as hnp
 from memory import targets
 
 import fastinit
-from fastinit import Plan, PlannedTensor, distributions, initializers
-from fastinit.dtypes import BY_NAME
+from fastinit import Plan, PlannedTensor, initializers
+from fastinit._engine import distributions
+from fastinit._engine.dtypes import BY_NAME
 from fastinit.initializers import (
     DeltaOrthogonal,
     DepthScaled,

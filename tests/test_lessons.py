@@ -7,7 +7,7 @@ import shlex
 import pytest
 from conftest import ROOT
 
-from fastinit import cli
+from fastinit.cli import main as cli
 
 PAGE = (ROOT / "docs" / "lessons.md").read_text()
 SHOWN = re.findall(r"^\$ fastinit (.*)\n((?:(?!\$ |```).*\n)*)", PAGE, re.MULTILINE)

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 import fastinit
-from fastinit import _core, levels
+from fastinit import _core
+from fastinit._engine import levels
 
 HERE = [name for name, runs in _core.levels().items() if runs]
 
 
 @pytest.fixture(autouse=True)
 def _restore_level():
-    before = fastinit.level()
+    before = fastinit.simd_level()
     yield
     _core.select_level(before)
 
@@ -34,12 +35,12 @@ def test_portable_is_always_there_and_last():
 
 @pytest.mark.parametrize("name", HERE)
 def test_a_named_level_is_the_one_in_use(name):
-    result = child("import fastinit; print(fastinit.level())", FASTINIT_LEVEL=name)
+    result = child("import fastinit; print(fastinit.simd_level())", FASTINIT_LEVEL=name)
     assert result.stdout.strip() == name, result.stderr
 
 
 def test_without_a_name_the_best_is_in_use():
-    assert child("import fastinit; print(fastinit.level())", FASTINIT_LEVEL="").stdout.strip() == HERE[0]
+    assert child("import fastinit; print(fastinit.simd_level())", FASTINIT_LEVEL="").stdout.strip() == HERE[0]
 
 
 def test_an_unknown_level_is_refused_and_the_known_listed():
@@ -63,7 +64,7 @@ def test_a_level_that_fails_its_self_test_gives_way_to_portable(monkeypatch):
         pytest.skip("this machine has the portable level only")
     with pytest.warns(RuntimeWarning, match="portable"):
         levels.choose()
-    assert fastinit.level() == "portable"
+    assert fastinit.simd_level() == "portable"
 
 
 def test_if_portable_fails_too_the_import_fails(monkeypatch):

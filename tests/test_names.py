@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastinit
+from fastinit._engine.names import check_tensor_name, refuse_duplicates
 from fastinit.errors import EmptyName, EmptyNameSegment, InvalidNameCharacter, InvalidTensorName
-from fastinit.names import check_tensor_name, refuse_duplicates
 
 REFUSED = [
     # Each fault alone, at each place it can stand.

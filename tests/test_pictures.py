@@ -6,7 +6,9 @@ import pytest
 from conftest import ROOT
 from page_parts import drawing, parts
 
-from fastinit.diagnostics import figures, html, pages
+from fastinit.views import figure as figures
+from fastinit.views import page as html
+from fastinit.views import pages_old as pages
 
 
 class Shown:

@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 
 import fastinit
 from fastinit import Plan, PlannedTensor
-from fastinit.distributions import CenteredUniform, Constant
-from fastinit.dtypes import BY_NAME
-from fastinit.errors import (
-    DuplicateName,
-    EmptyName,
-    FastinitError,
-    InvalidTensorName,
-    PlanError,
-    StreamOverlap,
-)
+from fastinit._engine.distributions import CenteredUniform, Constant
+from fastinit._engine.dtypes import BY_NAME
+from fastinit.errors import DuplicateName, EmptyName, FastinitError, InvalidTensorName, PlanError, StreamOverlap
 
 MODEL = {
     "embed.weight": {"dtype": "F64", "shape": [7, 4]},

@@ -10,8 +10,8 @@ import pytest
 from reference_populations import exact, reference_weights
 from tables import REFUSED_INTEGERS
 
-from fastinit.diagnostics import populations
-from fastinit.diagnostics.populations import (
+from fastinit.lessons import populations
+from fastinit.lessons.populations import (
     EDGES,
     expected_variances,
     histogram,

@@ -15,19 +15,15 @@ import numpy as np
 import pytest
 
 import fastinit
-from fastinit import Tensor, TensorValue, autodiff, cli, initializers, stream_for
-from fastinit.diagnostics import figures, pages, propagation
-from fastinit.diagnostics.mean_field import ACTIVATIONS, expected
-from fastinit.diagnostics.propagation import (
-    Signal,
-    Stack,
-    measure,
-    propagate,
-    residual_stack,
-    six_schemes,
-)
+from fastinit import Tensor, TensorValue, autodiff, initializers, stream_for
+from fastinit._engine.gains import NONLINEARITIES
+from fastinit.cli import main as cli
 from fastinit.initializers import Constant, Normal, Orthogonal, Residual, Uniform, Zeros, kaiming, lecun, xavier
-from fastinit.scale import NONLINEARITIES
+from fastinit.propagation import stack as propagation
+from fastinit.propagation.mean_field import ACTIVATIONS, expected
+from fastinit.propagation.stack import Signal, Stack, measure, propagate, residual_stack, six_schemes
+from fastinit.views import figure as figures
+from fastinit.views import pages_old as pages
 
 SMALL = {"layers": 6, "width": 24, "inputs": 16, "seeds": 2}
 
@@ -331,7 +327,7 @@ def lessons():
     """In a process of its own, where BLAS starts no threads that spin against each other."""
     code = """
         import pickle, sys
-        from fastinit.diagnostics.propagation import lesson
+        from fastinit.propagation.stack import lesson
         sys.stdout.buffer.write(pickle.dumps(lesson(inputs=16, seeds=2)))
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
@@ -465,7 +461,7 @@ def test_the_command_compares_six_starts_or_a_residual_stack(capsys):
 
 
 def test_the_lessons_networks_are_fixed(capsys, monkeypatch, lessons):
-    monkeypatch.setattr("fastinit.diagnostics.propagation.lesson", lambda **sample: lessons)
+    monkeypatch.setattr("fastinit.propagation.stack.lesson", lambda **sample: lessons)
     status, out, err = run_cli(capsys, "seed3")
     assert (status, err) == (0, "")
     assert out.splitlines() == lessons.lines()

@@ -19,9 +19,9 @@ import reference_quantile as reference
 from mpmath import mp, mpf
 
 from fastinit import _core
-from fastinit.distributions import Normal, Uniform, from_json, to_json
+from fastinit._engine.distributions import Normal, Uniform, from_json, to_json
+from fastinit._engine.fill import fill
 from fastinit.errors import DistributionError
-from fastinit.fill import fill
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "csrc" / "quantile_table.h"

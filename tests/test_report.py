@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fastinit import NamedParameter, NamedParameters, SplitMix64, Tensor, TensorValue, cli
+from fastinit import NamedParameter, NamedParameters, SplitMix64, Tensor, TensorValue
 from fastinit.autodiff import tape
-from fastinit.diagnostics import figures, pages
-from fastinit.diagnostics import report as module
-from fastinit.diagnostics.report import learner_report
+from fastinit.cli import main as cli
+from fastinit.lessons import report as module
+from fastinit.lessons.report import learner_report
+from fastinit.views import figure as figures
+from fastinit.views import pages_old as pages
 
 # The lesson's own output for seed 17.
 LINES = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tables import REFUSED_INTEGERS
 
 from fastinit import EmptyName, InvalidTensorName, StreamOverlap, stream_for
-from fastinit.splitmix64 import prove_disjoint, stream_state
+from fastinit._engine.streams import prove_disjoint, stream_state
 
 WORDS = st.integers(0, 2**64 - 1)
 NAMES = [

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from fastinit.diagnostics import symmetry
-from fastinit.diagnostics.symmetry import SymmetryProbe, zero_symmetry_probe
+from fastinit.lessons import symmetry
+from fastinit.lessons.symmetry import SymmetryProbe, zero_symmetry_probe
 
 
 def network(weights):

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 import fastinit
-from fastinit import _core, threads
-from fastinit.fill import STORES_VARIABLE
+from fastinit import _core
+from fastinit._engine import cpus as counted
+from fastinit._engine import threads
+from fastinit._engine.fill import STORES_VARIABLE
 
 SHAPE = (1024, 4099)  # several chunks, and no multiple of one
 
@@ -65,20 +67,20 @@ def test_a_number_of_threads_that_is_no_integer_is_refused(wrong):
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "two", "1.5", "99999"])
 def test_a_wrong_environment_variable_is_named(wrong, monkeypatch):
-    monkeypatch.setenv(threads.VARIABLE, wrong)
-    with pytest.raises(ValueError, match=threads.VARIABLE):
+    monkeypatch.setenv(counted.VARIABLE, wrong)
+    with pytest.raises(ValueError, match=counted.VARIABLE):
         fastinit.random(1 << 21, 17)
 
 
 def test_the_environment_variable_is_the_default(monkeypatch):
-    monkeypatch.setenv(threads.VARIABLE, "3")
+    monkeypatch.setenv(counted.VARIABLE, "3")
     assert threads.default_threads() == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity masks")
 def test_the_default_respects_the_affinity_mask(monkeypatch):
     """A process confined to one CPU by its scheduler that starts a thread for each of the machine's."""
-    monkeypatch.delenv(threads.VARIABLE, raising=False)
+    monkeypatch.delenv(counted.VARIABLE, raising=False)
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
@@ -93,11 +95,11 @@ def cgroup(monkeypatch, tmp_path):
     (tmp_path / "slice/job").mkdir(parents=True)
     (tmp_path / "cpu").mkdir()
     (tmp_path / "process").write_text("0::/slice/job\n")
-    monkeypatch.setattr(threads, "CGROUP", tmp_path)
-    monkeypatch.setattr(threads, "CGROUP_OF_PROCESS", tmp_path / "process")
-    threads.cgroup_cpus.cache_clear()
+    monkeypatch.setattr(counted, "CGROUP", tmp_path)
+    monkeypatch.setattr(counted, "CGROUP_OF_PROCESS", tmp_path / "process")
+    counted.cgroup_cpus.cache_clear()
     yield tmp_path
-    threads.cgroup_cpus.cache_clear()
+    counted.cgroup_cpus.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "cpus"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 1024)])
@@ -106,14 +108,14 @@ def test_the_default_respects_the_cgroup_quota(folder, text, cpus, cgroup):
     """A container, or a job below one, with half a CPU that starts a thread for each of the machine's."""
     (cgroup / "cgroup.controllers").write_text("cpu")
     (cgroup / folder / "cpu.max").write_text(text)
-    assert threads.cgroup_cpus() == cpus
+    assert counted.cgroup_cpus() == cpus
 
 
 @pytest.mark.parametrize(("quota", "cpus"), [("150000", 2), ("50000", 1), ("-1", 1024)])
 def test_the_default_respects_the_first_kind_of_cgroup_too(quota, cpus, cgroup):
     (cgroup / "cpu/cpu.cfs_quota_us").write_text(quota)
     (cgroup / "cpu/cpu.cfs_period_us").write_text("100000")
-    assert threads.cgroup_cpus() == cpus
+    assert counted.cgroup_cpus() == cpus
 
 
 def test_many_users_share_one_pool():

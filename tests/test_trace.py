@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_populations import exact, reference_weights
 
-from fastinit import cli
-from fastinit.diagnostics import figures, pages, populations
-from fastinit.diagnostics.populations import Populations, measure_populations
-from fastinit.diagnostics.trace import parse_trace, render_trace
+from fastinit.cli import main as cli
+from fastinit.lessons import populations
+from fastinit.lessons.populations import Populations, measure_populations
+from fastinit.lessons.trace import parse_trace, render_trace
+from fastinit.views import figure as figures
+from fastinit.views import pages_old as pages
 
 MEASURED = measure_populations()
 TEXT = render_trace(MEASURED)

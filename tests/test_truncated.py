@@ -15,10 +15,10 @@ import reference_quantile as reference
 from mpmath import mp, mpf
 
 from fastinit import _core
-from fastinit.distributions import Normal, TruncatedNormal, from_json, to_json
+from fastinit._engine.distributions import Normal, TruncatedNormal, from_json, to_json
+from fastinit._engine.fill import fill
+from fastinit._engine.truncation import _constants, constants
 from fastinit.errors import DistributionError
-from fastinit.fill import fill
-from fastinit.truncation import _constants, constants
 
 K_LIMIT = 2**53
 INF = math.inf

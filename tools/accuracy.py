@@ -20,7 +20,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from fastinit.fill import fill
+from fastinit._engine.fill import fill
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

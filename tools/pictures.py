@@ -18,13 +18,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: sums of a product
 import numpy as np
 
 from fastinit import Plan, write_checkpoint
-from fastinit.diagnostics import figures, pages
-from fastinit.diagnostics.claims import check_claims
-from fastinit.diagnostics.diagnosis import Diagnosis, diagnose
-from fastinit.diagnostics.populations import measure_populations
-from fastinit.diagnostics.propagation import lesson, six_schemes
-from fastinit.diagnostics.report import learner_report
-from fastinit.diagnostics.training import compare_starts
+from fastinit.diagnosis.judge import Diagnosis, diagnose
+from fastinit.lessons.claims import check_claims
+from fastinit.lessons.populations import measure_populations
+from fastinit.lessons.report import learner_report
+from fastinit.lessons.training import compare_starts
+from fastinit.propagation.stack import lesson, six_schemes
+from fastinit.views import figure as figures
+from fastinit.views import pages_old as pages
 
 BLOCK = {
     "h.0.attn.c_attn.weight": (192, 576),

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arguments import as_finite, as_u64
+from .._engine.checks import as_finite, as_u64
 from ..errors import TensorAutodiffError
+from .operations import Array
 from .tape import GraphRetention, TensorValue
 from .tensor import Tensor
-from .vjps import Array
 
 Function = Callable[..., TensorValue]
 Directional = Callable[[float], float]

@@ -11,12 +11,12 @@ from typing import Protocol, SupportsFloat
 
 import numpy as np
 
-from ..arguments import as_number, as_spread
+from .._engine.checks import as_nonnegative, as_number
+from .._engine.names import refuse_duplicates
 from ..errors import TensorAutodiffError, TensorError
-from ..names import refuse_duplicates
+from .operations import Array
 from .tape import TensorValue
 from .tensor import Tensor
-from .vjps import Array
 
 Slots = dict[str, Array]
 
@@ -47,7 +47,7 @@ class _Optimizer:
                 )
         self._leaves = {parameter.name: parameter.tensor for parameter in given}
         self._state: dict[str, Slots] = {name: {} for name in self._leaves}
-        self.learning_rate = as_spread(learning_rate, "learning_rate")
+        self.learning_rate = as_nonnegative(learning_rate, "learning_rate")
 
     @property
     def state(self) -> Mapping[str, Mapping[str, Tensor]]:
@@ -179,7 +179,7 @@ class Adam(_Optimizer):
     ) -> None:
         super().__init__(parameters, learning_rate)
         self.betas = _kept(betas[0], "betas[0]"), _kept(betas[1], "betas[1]")
-        self.epsilon = as_spread(epsilon, "epsilon")
+        self.epsilon = as_nonnegative(epsilon, "epsilon")
 
     def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
         old = slots or {"mean": np.zeros_like(gradient), "square": np.zeros_like(gradient), "steps": np.zeros(())}

@@ -14,10 +14,10 @@ from typing import Any, Literal, NoReturn, Self, SupportsFloat, SupportsIndex, T
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import as_finite, as_index, as_spread
+from .._engine.checks import as_finite, as_index, as_nonnegative
 from ..errors import TensorAutodiffError
+from .operations import OPERATIONS, Array, Axes, Operation, unbroadcast
 from .tensor import Tensor, first_not_finite, is_finite
-from .vjps import OPERATIONS, Array, Axes, Operation, unbroadcast
 
 Operand: TypeAlias = Union["TensorValue", Tensor, float]
 AxisLike = SupportsIndex | Iterable[SupportsIndex] | None
@@ -467,11 +467,13 @@ class TensorValue:
 
     def layer_norm(self: Operand, axis: AxisLike = -1, epsilon: SupportsFloat = 1e-5) -> TensorValue:
         """Return the value minus its mean over `axis`, over sqrt(variance + `epsilon`); the gain is one."""
-        return _record("layer_norm", (self,), _axes(axis, "layer_norm"), as_spread(epsilon, "layer_norm: epsilon"))
+        return _record(
+            "layer_norm", (self,), _axes(axis, "layer_norm"), as_nonnegative(epsilon, "layer_norm: epsilon")
+        )
 
     def rms_norm(self: Operand, axis: AxisLike = -1, epsilon: SupportsFloat = 1e-5) -> TensorValue:
         """Return the value over sqrt(mean square + `epsilon`) over `axis`; the gain is one."""
-        return _record("rms_norm", (self,), _axes(axis, "rms_norm"), as_spread(epsilon, "rms_norm: epsilon"))
+        return _record("rms_norm", (self,), _axes(axis, "rms_norm"), as_nonnegative(epsilon, "rms_norm: epsilon"))
 
     def __array__(self, *_arguments: Any, **_options: Any) -> NoReturn:
         raise TensorAutodiffError(

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Shape, as_shape, size_of
+from .._engine.checks import Shape, as_shape, size_of
 from ..errors import TensorError
 
 

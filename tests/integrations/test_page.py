@@ -12,8 +12,8 @@ import pytest
 from conftest import ROOT
 from page_parts import HOSTILE, ROWS, TABLE, parts
 
-from fastinit.diagnostics import html
-from fastinit.tables import Table
+from fastinit.views import page as html
+from fastinit.views.table import Table
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DESK, PHONE = {"width": 1200, "height": 800}, {"width": 360, "height": 640}

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from fastinit import dirac as fastinit_dirac
-from fastinit import distributions, fans, gain, identity, initializers
+from fastinit import fans, gain, identity, initializers
+from fastinit._engine import distributions
 from fastinit.initializers import MuP, Normal, Sparse, TruncatedNormal, VarianceScaling, kaiming, lecun, xavier
 
 TRUNCATED_STD = 0.87962566103423978

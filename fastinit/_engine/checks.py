@@ -1,0 +1,121 @@
+"""Numbers from users, before any of them reaches C.
+
+Integers go through `operator.index`, so 1.9 is never seed 1; bools are refused because ``True`` is never meant
+as a size or a seed; negative and too large values are ``ValueError``, never ``OverflowError``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Collection, Iterable, Mapping, Set
+from typing import SupportsFloat, SupportsIndex
+
+import numpy as np
+
+U64_LIMIT = 1 << 64
+MAX_AXES = 64
+"""The most axes a numpy array has."""
+
+_NO_NUMBERS = frozenset("bcmMSU")  # numpy's kinds: bools, complex numbers, times and text
+Shape = SupportsIndex | Iterable[SupportsIndex]
+
+
+def as_index(value: object, what: str) -> int:
+    """Return `value` as an int of either sign, or raise a TypeError that names `what`."""
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} must be an integer, got {value!r} ({type(value).__name__})")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be an integer, got {value!r} ({type(value).__name__})") from None
+
+
+def as_u64(value: object, what: str) -> int:
+    """Return `value` as an int in [0, 2**64 - 1].
+
+    Raises
+    ------
+    TypeError
+        If it is not an integer, or is a bool.
+    ValueError
+        If it is negative or larger than 2**64 - 1.
+    """
+    number = value if type(value) is int else as_index(value, what)
+    if not 0 <= number < U64_LIMIT:
+        raise ValueError(f"{what} must be between 0 and 2**64 - 1, got {shown(number)}")
+    return number
+
+
+def as_shape(shape: Shape) -> tuple[int, ...]:
+    """Return `shape` (an integer or an iterable of them) as a tuple of ints in [0, 2**64 - 1]."""
+    if isinstance(shape, str | bytes | Set | Mapping):  # text, or lengths in no order
+        raise TypeError(f"shape must be an integer or a tuple of them, got {shape!r}")
+    if isinstance(shape, Iterable):
+        return tuple(as_u64(length, "a shape entry") for length in shape)
+    return (as_u64(shape, "shape"),)
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    """Count the elements of `shape`, exactly."""
+    return math.prod(shape)
+
+
+def draws_of(shape: tuple[int, ...]) -> int:
+    """Count the draws a sampled tensor of `shape` takes, refusing more than 2**64 - 1."""
+    draws = size_of(shape)
+    if draws >= U64_LIMIT:
+        raise ValueError(
+            f"shape {shape} has {shown(draws)} elements; a stream has at most 2**64 - 1 draws for one"
+        )
+    return draws
+
+
+def as_number(value: SupportsFloat, what: str) -> float:
+    """Return `value` as a float, refusing bools, text and what is no real number."""
+    if type(value) is float:
+        return value
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    refused = isinstance(value, (bool, str, bytes)) or kind in _NO_NUMBERS or not isinstance(value, SupportsFloat)
+    try:
+        if not refused:
+            return float(value)
+    except OverflowError:
+        size = shown(value) if isinstance(value, int) else type(value).__name__
+        raise ValueError(f"{what} is too large for a float64: {size}") from None
+    except TypeError:  # an array of several, say
+        pass
+    raise TypeError(f"{what} must be a number, got {value!r} ({type(value).__name__})")
+
+
+def as_nonnegative(value: SupportsFloat, what: str) -> float:
+    """Return `value` as a float that a spread can be multiplied by: finite and >= 0 (-0.0 counts as 0)."""
+    number = as_number(value, what)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{what} must be finite and >= 0, got {number}")
+    return abs(number)
+
+
+def as_finite(value: SupportsFloat, what: str) -> float:
+    """Return `value` as a finite float."""
+    number = as_number(value, what)
+    if not math.isfinite(number):
+        raise ValueError(f"{what} must be finite, got {number}")
+    return number
+
+
+def as_choice(value: object, choices: Collection[str], what: str) -> str:
+    """Return `value` if it is one of the names in `choices`; else a ValueError that suggests the nearest."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, got {value!r} ({type(value).__name__})")
+    if value not in choices:
+        near = difflib.get_close_matches(value.lower(), choices, 1, 0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown {what} {value!r}; {hint}expected one of {', '.join(choices)}")
+    return value
+
+
+def shown(number: int) -> str:
+    """Write an integer for an error message; huge ones by their size (Python refuses to print them)."""
+    return str(number) if number.bit_length() < 256 else f"an integer of {number.bit_length()} bits"

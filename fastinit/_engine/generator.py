@@ -1,0 +1,251 @@
+"""SplitMix64 as an object, named streams, and the proof that streams do not overlap.
+
+The fills need raw states only; this module imports `numpy.random` and is therefore loaded on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numpy.random.bit_generator import ISeedSequence
+
+from .. import _core
+from .checks import U64_LIMIT, Shape, as_index, as_number, as_u64, draws_of
+from .distributions import Content, Uniform
+from .fill import fill
+from .parts import Array
+from .streams import stream_state
+from .targets import whole_shape
+
+T = TypeVar("T")
+
+JUMP = 1 << 40
+
+_SPAWN_REFUSAL = (
+    "SplitMix64 does not spawn: a child state that is the parent's plus a multiple of gamma is the same stream, "
+    "shifted. Name the child instead: fastinit.stream_for(seed, 'worker/0'); or take rng.jumped(k), which is "
+    "2**40 * k draws ahead"
+)
+
+
+class _NoSeedSequence(ISeedSequence):
+    """What numpy's base class is given: a SplitMix64 is its state and nothing else."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NoReturn:
+        raise NotImplementedError("a SplitMix64 is seeded by its raw state, not by a SeedSequence")
+
+    def spawn(self, n_children: int) -> NoReturn:
+        raise NotImplementedError(_SPAWN_REFUSAL)
+
+
+_NO_SEED_SEQUENCE = _NoSeedSequence()
+
+
+class SplitMix64(np.random.BitGenerator):
+    """A SplitMix64 generator: a cursor on the one cycle of 2**64 draws.
+
+    Parameters
+    ----------
+    seed : int
+        The raw state before the first draw, 0 to 2**64 - 1; 0 is valid. Floats, bools and None are refused.
+
+    Notes
+    -----
+    *State and seeding.* `state` is one raw 64-bit word (numpy's own generators keep a dict there). Draw i
+    (from 0) of a generator whose state is s is ``mix64(s + (i + 1) * gamma)``, and n draws leave it at
+    ``s + n * gamma``. Consecutive raw seeds make correlated streams: for many tensors use `stream_for`, which
+    hashes a name.
+
+    *numpy.* It is a numpy bit generator: ``np.random.Generator(rng)`` draws from it and moves the same state.
+    numpy's 32-bit draws take the high half of a 64-bit draw and keep none.
+
+    *Parallel use.* `advance` and `jumped` cost one multiplication. `spawn` is refused. Methods take `lock`, so
+    threads may share a generator; which thread gets which draw is then up to them.
+
+    *Compatibility guarantee.* The draws of a state never change.
+
+    Not cryptographic: one output reveals the state. Each 64-bit output occurs exactly once in the cycle.
+
+    References
+    ----------
+    Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators", OOPSLA.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> rng = fastinit.SplitMix64(1234567)
+    >>> rng.next_u64(), rng.next_u64(), rng.next_u64()
+    (6457827717110365317, 3203168211198807973, 9817491932198370423)
+    >>> import numpy as np
+    >>> rng = fastinit.SplitMix64(17)
+    >>> np.random.Generator(rng).random() == fastinit.SplitMix64(17).next_unit_f64()
+    True
+    """
+
+    def __init__(self, seed: SupportsIndex) -> None:
+        state = as_u64(seed, "seed")
+        if hasattr(self, "_cursor"):  # numpy Generators made of it keep its address
+            self.state = state
+            return
+        super().__init__(_NO_SEED_SEQUENCE)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
+        self._cursor = _core.Cursor(state)
+        self._cursor.install(self.capsule)
+
+    @classmethod
+    def from_seed(cls, seed: SupportsIndex) -> Self:
+        """Return a generator whose raw state is `seed`."""
+        return cls(seed)
+
+    @classmethod
+    def from_state(cls, state: SupportsIndex) -> Self:
+        """Return a generator that resumes from a recorded `state`."""
+        return cls(as_u64(state, "state"))
+
+    @property  # type: ignore[override]  # numpy's own generators keep a dict here
+    def state(self) -> int:
+        """The raw 64-bit state that the next draw will advance; assignable."""
+        return self._cursor.state
+
+    @state.setter  # type: ignore[override]
+    def state(self, state: SupportsIndex) -> None:
+        checked = as_u64(state, "state (the raw 64-bit word)")
+        with self.lock:
+            self._cursor.state = checked
+
+    def next_u64(self) -> int:
+        """Draw one integer in [0, 2**64)."""
+        with self.lock:
+            return self._cursor.next_u64()
+
+    def next_unit_f64(self) -> float:
+        """Draw one float in [0, 1): the top 53 bits of a draw, times 2**-53, exact."""
+        with self.lock:
+            return self._cursor.next_unit_f64()
+
+    def advance(self, n: SupportsIndex) -> Self:
+        """Move `n` draws forward (backward where negative), in one multiplication; return the generator.
+
+        Parameters
+        ----------
+        n : int
+            Any integer; it counts modulo 2**64.
+        """
+        draws = as_index(n, "n") % U64_LIMIT
+        with self.lock:
+            self._cursor.advance(draws)
+        return self
+
+    def jumped(self, k: SupportsIndex = 1) -> Self:
+        """Return a copy that is ``2**40 * k`` draws ahead; this generator stays where it is."""
+        draws = as_index(k, "k") * JUMP % U64_LIMIT
+        with self.lock:
+            return type(self)(_core.advance(self._cursor.state, draws))
+
+    def transact(self, draws: int, draw: Callable[[int], T]) -> T:
+        """Call `draw` with the raw state, and move `draws` draws on once it has returned.
+
+        If it raises, the generator stays as it was. Other threads wait: none is given the same draws.
+        """
+        with self.lock:
+            result = draw(self._cursor.state)
+            self._cursor.advance(draws)
+            return result
+
+    def random(
+        self, size: Shape | None = None, dtype: npt.DTypeLike | None = None, out: object = None
+    ) -> float | Array:
+        """Draw numbers uniformly on [0, 1), as `numpy.random.Generator.random` is called.
+
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            Shape of the result; None takes `out`'s, or draws one float.
+        dtype : dtype, optional
+            As in `fastinit.random`.
+        out : array or writable buffer, optional
+            Memory to fill.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The numbers `fastinit.random` gives.
+        """
+        return self._draw(Uniform(0.0, 1.0), size, dtype, out)
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape | None = None) -> float | Array:
+        """Draw float64 numbers uniformly on [low, high), as `numpy.random.Generator.uniform` is called.
+
+        Parameters
+        ----------
+        low, high : float
+            Finite, ``low < high``.
+        size : int or tuple of int, optional
+            Shape of the result; None draws one float.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The numbers `fastinit.uniform` gives.
+        """
+        return self._draw(Uniform(as_number(low, "low"), as_number(high, "high")), size, None, None)
+
+    def _draw(
+        self, content: Content, size: Shape | None, dtype: npt.DTypeLike | None, out: object
+    ) -> float | Array:
+        shape = () if size is None and out is None else whole_shape(size, out, None)
+        result = self.transact(draws_of(shape), lambda state: fill(shape, content, state, dtype=dtype, out=out))
+        return float(result) if size is None and out is None else result
+
+    def spawn(self, n_children: int) -> NoReturn:
+        """Refuse: children would be shifted copies of one stream. Use `stream_for`."""
+        raise NotImplementedError(_SPAWN_REFUSAL)
+
+    def __copy__(self) -> Self:
+        return type(self)(self.state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(self.state)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int]]:  # type: ignore[override]
+        return type(self), (self.state,)
+
+    def __getstate__(self) -> int:
+        return self.state
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SplitMix64):
+            return NotImplemented
+        return self.state == other.state
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, and compared by value
+
+    def __repr__(self) -> str:
+        return f"SplitMix64({self.state:#018x})"
+
+
+def stream_for(seed: SupportsIndex, name: str) -> SplitMix64:
+    r"""Return the stream called `name`: weights then depend on (seed, name, index) alone.
+
+    Parameters
+    ----------
+    seed : int
+        0 to 2**64 - 1.
+    name : str
+        Any non-empty text without control characters; a tensor's full name, as a rule.
+
+    Returns
+    -------
+    SplitMix64
+        Its state is ``blake2b(b"fastinit/stream/v1\0" + seed + name, digest_size=8)``, with the seed as 8
+        little-endian bytes and the name in UTF-8, read as a little-endian integer.
+
+    Examples
+    --------
+    >>> import fastinit
+    >>> fastinit.stream_for(17, "decoder.query.weight") == fastinit.stream_for(17, "decoder.query.weight")
+    True
+    """
+    return SplitMix64(stream_state(seed, name))

@@ -1,0 +1,81 @@
+"""Which draws a part of a tensor takes: `index=`, as numpy cuts it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from types import EllipsisType
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from .checks import U64_LIMIT, as_index
+
+Array = np.ndarray[Any, Any]
+
+IndexEntry = SupportsIndex | slice | EllipsisType
+
+Index = IndexEntry | tuple[IndexEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which draws a part of a tensor takes: element (i0, i1, ...) takes draw ``first + sum(i * draws)``."""
+
+    shape: tuple[int, ...]
+    first: int
+    draws: tuple[int, ...]
+
+
+def locate(shape: tuple[int, ...], index: Index | None) -> Part:
+    """Return the part ``whole[index]`` of a tensor of `shape` (None: the whole), as numpy would cut it.
+
+    Raises
+    ------
+    TypeError
+        For lists, masks, None (newaxis) and bools, which basic slicing does not take.
+    IndexError
+        For too many entries, or an integer out of bounds.
+    """
+    whole = _whole(shape)
+    if index is None:
+        return whole
+    entries = list(index) if isinstance(index, tuple) else [index]
+    gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
+    if len(gaps) > 1:
+        raise IndexError("index= may hold one Ellipsis only")
+    missing = len(shape) - (len(entries) - len(gaps))
+    if missing < 0:
+        raise IndexError(f"index= has {len(entries)} entries, but shape {shape} has {len(shape)} axes")
+    gap = gaps[0] if gaps else len(entries)
+    entries[gap : gap + len(gaps)] = [slice(None)] * missing
+    part_shape, first, draws = [], 0, []
+    for axis, (entry, length, step) in enumerate(zip(entries, shape, whole.draws, strict=True)):
+        if isinstance(entry, slice):
+            span = range(*entry.indices(length))
+            part_shape.append(_span_length(span))
+            first += span.start * step
+            draws.append(span.step * step % U64_LIMIT)
+        else:
+            if entry is None or isinstance(entry, list | np.ndarray | range):
+                raise TypeError(f"index= takes ints, slices and Ellipsis, as numpy's basic slicing; got {entry!r}")
+            position = as_index(entry, "an index= entry")
+            if not -length <= position < length:
+                raise IndexError(f"index {position} is out of bounds for axis {axis} of length {length}")
+            first += position % length * step
+    return Part(tuple(part_shape), first % U64_LIMIT, tuple(draws))
+
+
+@lru_cache(maxsize=1024)
+def _whole(shape: tuple[int, ...]) -> Part:
+    draws: list[int] = []
+    step = 1
+    for length in reversed(shape):
+        draws.append(step % U64_LIMIT)
+        step *= length
+    return Part(shape, 0, tuple(reversed(draws)))
+
+
+def _span_length(span: range) -> int:
+    """Return ``len(span)``, which itself refuses lengths past 2**63 - 1."""
+    return max(0, (span.stop - span.start + span.step - (1 if span.step > 0 else -1)) // span.step)

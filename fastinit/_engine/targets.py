@@ -1,0 +1,111 @@
+"""Where weights go: any writable memory, and the dtype they are stored in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import AllocationFailed
+from .checks import MAX_AXES, Shape, as_shape, size_of
+from .dtypes import FLOAT64, DType, as_dtype
+from .parts import Array, Index
+
+
+def whole_shape(shape: Shape | None, out: object, index: Index | None) -> tuple[int, ...]:
+    """Return the whole tensor's shape: the one given, or `out`'s."""
+    if shape is not None:
+        return as_shape(shape)
+    if out is None:
+        raise TypeError("shape must be given, or out= to take it from")
+    if index is not None:
+        raise TypeError("shape must be given with index=: it is the whole tensor's, and out has the part's")
+    found: tuple[int, ...] = out.shape if isinstance(out, np.ndarray) else target_of(out).shape
+    return found
+
+
+def target_of(out: object) -> Array:
+    """Return writable memory as a plain ndarray that shares it.
+
+    Raises
+    ------
+    TypeError
+        If `out` exposes no memory (a list, say).
+    ValueError
+        If it is read-only, or if some of its elements share memory.
+    """
+    if type(out) is np.ndarray:
+        array = out
+    elif isinstance(out, np.ndarray):
+        array = out.view(np.ndarray)
+    else:
+        try:
+            array = np.asarray(memoryview(out))  # type: ignore[arg-type]
+        except TypeError:
+            hint = "; pass what its .numpy() returns, which shares its memory" if hasattr(out, "numpy") else ""
+            raise TypeError(
+                f"out must be a numpy array or another writable buffer, got {type(out).__name__}{hint}"
+            ) from None
+    flags = array.flags
+    if not flags.writeable:
+        raise ValueError("out is read-only; pass a writable array (a copy, or a memmap opened with mode 'r+')")
+    if not flags.forc and overlaps_itself(array):
+        raise ValueError(
+            f"out has elements that share memory (shape {array.shape}, strides {array.strides}); "
+            "pass an array whose elements are distinct, not a broadcast view"
+        )
+    return array
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Say whether two elements of `array` share a byte."""
+    if array.size <= 1:
+        return False
+    axes = sorted(
+        (abs(step), length) for step, length in zip(array.strides, array.shape, strict=True) if length > 1
+    )
+    extent = array.itemsize
+    for step, length in axes:
+        if step < extent:
+            break
+        extent += step * (length - 1)
+    else:
+        return False
+    # The axes interleave (only as_strided makes such arrays): look at every offset.
+    offsets = np.zeros(1, np.int64)
+    for step, length in axes:
+        offsets = np.add.outer(offsets, step * np.arange(length)).ravel()
+    offsets.sort()
+    return bool((np.diff(offsets) < array.itemsize).any())
+
+
+def choose_dtype(dtype: DType | npt.DTypeLike | None, out: Array | None) -> tuple[DType, np.dtype[Any] | None]:
+    """Settle the dtype: the one asked for, else `out`'s, else float64; and the numpy dtype, where known.
+
+    Raises
+    ------
+    TypeError
+        If `out` is of another dtype than asked for. A uint8 or uint16 `out` of the right width takes the bit
+        patterns of an explicitly named narrow dtype.
+    """
+    if dtype is None:
+        return (FLOAT64, FLOAT64.numpy) if out is None else as_dtype(out.dtype)
+    chosen, exact = as_dtype(dtype)
+    if out is not None and out.dtype.name != chosen.name:
+        carries_bits = chosen.itemsize < 4 and out.dtype.kind == "u" and out.itemsize == chosen.itemsize
+        if not carries_bits:
+            raise TypeError(f"dtype {chosen.name} contradicts out, which is {out.dtype.name}; drop one of the two")
+    return chosen, exact
+
+
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return a new C-ordered array, or raise `AllocationFailed`."""
+    if len(shape) > MAX_AXES:
+        raise ValueError(f"numpy arrays have at most {MAX_AXES} axes; the shape has {len(shape)}")
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError, OverflowError):  # numpy's answers to too much, by how much it is
+        if size_of(shape) == 0:
+            raise ValueError(f"numpy cannot hold an array of shape {shape}, empty as it is") from None
+        raise AllocationFailed(size_of(shape)) from None

@@ -1,0 +1,1 @@
+"""Files: what a model consists of, read and written. Private."""

@@ -1,0 +1,3 @@
+"""The public names of the diagnosis."""
+
+from .judge import diagnose as diagnose

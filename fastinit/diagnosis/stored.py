@@ -1,0 +1,238 @@
+"""Tensors where they lie in ``.safetensors`` files: read in chunks into small buffers, measured, compared.
+
+Nothing is mapped: pages of a mapped file count as the process's memory, and a checkpoint is larger than that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._engine.cpus import default_threads
+from .._engine.dtypes import widened
+from .._files.json_text import parse_object
+from .._files.opening import open_file, read_bounded
+from .._files.safetensors import HEADER_LIMIT, Header, read_header
+from .._files.specs import TensorSpec
+from ..checkpoint import Progress
+from ..errors import CheckpointError
+
+Array = np.ndarray[Any, Any]
+CHUNK_BYTES = 1 << 19
+"""Read and measured at once: stays in a core's own cache, and divides into whole blocks of the core's summary."""
+
+SPAN_BYTES = 1 << 25
+"""What a thread takes at a time."""
+
+SAMPLE = 8192
+"""At most so many weights of a tensor, in evenly spread stretches, make its histogram."""
+
+_STRETCHES = 16
+_INDEX = ".safetensors.index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """One tensor of an open file.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    spec : TensorSpec
+        Its dtype and shape.
+    descriptor : int
+        Of the open file.
+    offset : int
+        Its first byte in the file.
+    """
+
+    name: str
+    spec: TensorSpec
+    descriptor: int
+    offset: int
+
+    def read(self, begin: int, buffer: bytearray | memoryview) -> memoryview:
+        """Fill `buffer` with the tensor's bytes from `begin` on."""
+        view, done = memoryview(buffer), 0
+        while done < len(view):
+            got = os.preadv(self.descriptor, [view[done:]], self.offset + begin + done)
+            if got == 0:
+                raise CheckpointError(f"tensor {self.name!r}: the file has become shorter while it was read")
+            done += got
+        return view
+
+    def values(self, begin: int, count: int) -> Array:
+        """Return `count` weights from number `begin` on, in float64."""
+        dtype = self.spec.dtype
+        return widened(self.read(begin * dtype.itemsize, bytearray(count * dtype.itemsize)), dtype)
+
+    def summary(self, begin: int, end: int) -> _core.Summary:
+        """Return the summary of bytes [begin, end)."""
+        dtype = self.spec.dtype
+        assert dtype.code is not None
+        first = float(self.values(0, 1)[0])
+        summary = _core.Summary(first if np.isfinite(first) else 0.0)
+        buffer = memoryview(bytearray(min(CHUNK_BYTES, end - begin)))
+        for at in range(begin, end, CHUNK_BYTES):
+            chunk = self.read(at, buffer[: min(CHUNK_BYTES, end - at)])
+            summary.add(chunk, dtype.code, dtype.itemsize)
+        return summary
+
+    def sample(self) -> Array:
+        """Return all weights of a small tensor, or evenly spread stretches of a large one, in float64."""
+        size = self.spec.size
+        if size <= SAMPLE:
+            return self.values(0, size)
+        length = SAMPLE // _STRETCHES
+        begins = [(size - length) * i // (_STRETCHES - 1) for i in range(_STRETCHES)]
+        return np.concatenate([self.values(begin, length) for begin in begins])
+
+    def same_bytes(self, begin: int, other: StoredTensor, other_begin: int, length: int) -> bool:
+        """Say whether `length` bytes of this tensor and of another are equal."""
+        for at in range(0, length, CHUNK_BYTES):
+            step = min(CHUNK_BYTES, length - at)
+            if self.read(begin + at, bytearray(step)) != other.read(other_begin + at, bytearray(step)):
+                return False
+        return True
+
+    def repeats(self) -> tuple[int, int] | None:
+        """Return (axis, parts) where the tensor, cut into so many parts along an axis, has equal ones; else None.
+
+        Tried are all divisors of an axis' length, the largest first: the most parts that are equal.
+        """
+        shape, itemsize = self.spec.shape, self.spec.dtype.itemsize
+        for axis, length in enumerate(shape):
+            block = itemsize * math.prod(shape[axis:])
+            if length < 2 or len(shape) < 2:
+                continue
+            for parts in _divisors(length)[:0:-1]:
+                if self._has_period(block, block // parts):
+                    return axis, parts
+        return None
+
+    def _has_period(self, block: int, period: int) -> bool:
+        """Say whether every block of so many bytes repeats its first `period` bytes."""
+        glance = min(64, block - period)
+        if self.read(0, bytearray(glance)) != self.read(period, bytearray(glance)):
+            return False
+        if block > CHUNK_BYTES:
+            begins = range(0, self.spec.nbytes, block)
+            return all(self.same_bytes(begin, self, begin + period, block - period) for begin in begins)
+        step = CHUNK_BYTES // block * block
+        for begin in range(0, self.spec.nbytes, step):
+            size = min(step, self.spec.nbytes - begin)
+            rows = np.frombuffer(self.read(begin, bytearray(size)), np.uint8).reshape(-1, block)
+            if not np.array_equal(rows[:, period:], rows[:, :-period]):
+                return False
+        return True
+
+
+def _divisors(number: int) -> list[int]:
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})
+
+
+@contextlib.contextmanager
+def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredTensor], Header | None]]:
+    """Open a ``.safetensors`` file, or the ``.safetensors.index.json`` of a sharded one.
+
+    Yields
+    ------
+    tensors : list of StoredTensor
+        In the header's (the index's) order.
+    header : Header or None
+        Of the one file; None of a sharded checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If a file is not a ``.safetensors`` file, or not what the index says.
+    """
+    path = Path(path)
+    with contextlib.ExitStack() as stack:
+        if not path.name.endswith(_INDEX):
+            descriptor, header = _open(path, stack)
+            yield [StoredTensor(n, t, descriptor, header.offsets[n]) for n, t in header.specs.items()], header
+            return
+        homes = _weight_map(path)
+        files = {name: _open(path.parent / name, stack) for name in sorted(set(homes.values()))}
+        tensors = []
+        for name, home in homes.items():
+            descriptor, header = files[home]
+            if name not in header.specs:
+                raise CheckpointError(f"{path}: tensor {name!r} is not in {home}, where the index puts it")
+            tensors.append(StoredTensor(name, header.specs[name], descriptor, header.offsets[name]))
+        yield tensors, None
+
+
+def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
+    file = stack.enter_context(open_file(path))
+    return file.fileno(), read_header(file, str(path))
+
+
+def _weight_map(path: Path) -> dict[str, str]:
+    homes = parse_object(read_bounded(path, HEADER_LIMIT, "an index"), str(path)).get("weight_map")
+    if not isinstance(homes, dict) or not homes:
+        raise CheckpointError(f"{path} has no weight_map from tensor names to files")
+    for name, home in homes.items():
+        if not isinstance(home, str) or home in ("", ".", "..") or set(home) & {"/", "\\", "\0"}:
+            raise CheckpointError(
+                f"{path}: tensor {name!r} lies in {home!r}; expected a file name beside the index"
+            )
+    return homes
+
+
+def summaries(
+    tensors: Sequence[StoredTensor], threads: int | None = None, progress: Progress | None = None
+) -> list[_core.Summary]:
+    """Measure every tensor, none of them empty, once; each is the same whatever the threads.
+
+    Parameters
+    ----------
+    tensors : sequence of StoredTensor
+        Of floating dtypes.
+    threads : int, optional
+        How many (default: as for fills).
+    progress : callable, optional
+        Called with (bytes done, bytes in all, tensor name).
+    """
+    spans = [
+        (number, begin, min(begin + SPAN_BYTES, tensor.spec.nbytes))
+        for number, tensor in enumerate(tensors)
+        for begin in range(0, tensor.spec.nbytes, SPAN_BYTES)
+    ]
+    total, done = sum(tensor.spec.nbytes for tensor in tensors), 0
+    found: list[_core.Summary] = []
+
+    def measure(span: tuple[int, int, int]) -> _core.Summary:
+        number, begin, end = span
+        return tensors[number].summary(begin, end)
+
+    for (number, begin, end), summary in zip(spans, _in_order(measure, spans, threads), strict=True):
+        if begin:
+            found[-1].merge(summary)
+        else:
+            found.append(summary)
+        done += end - begin
+        if progress is not None:
+            progress(done, total, tensors[number].name)
+    return found
+
+
+def _in_order(work: Any, spans: Sequence[Any], threads: int | None) -> Iterable[Any]:
+    count = min(default_threads() if threads is None else threads, len(spans))
+    if count <= 1:
+        yield from map(work, spans)
+        return
+    with ThreadPoolExecutor(count, thread_name_prefix="fastinit") as pool:
+        yield from pool.map(work, spans)

@@ -1,1 +1,0 @@
-"""Package data: model layouts, name -> (dtype, shape), as JSON."""

@@ -1,0 +1,383 @@
+"""What is often said about starting weights, beside what is measured; every verdict is computed.
+
+The statements are those of lessons on a 784-10-10 ReLU network and on variance through deep stacks. `fan_tables`
+has the figures of that network, and those of a convolution by both ways of counting its fans.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from .._engine.axes import fans
+from .._engine.checks import U64_LIMIT, as_u64
+from .._engine.gains import xavier_scale
+from .._engine.generator import SplitMix64, stream_for
+from .._engine.streams import GAMMA_INVERSE
+from ..autodiff import SGD, Tensor
+from ..functions import initialize
+from ..initializers import Initializer, Zeros, kaiming, xavier
+from ..parameters import NamedParameter, NamedParameters
+from ..propagation.stack import propagate
+from ..views.table import Table, notebook
+from .digits import CLASSES, Digits, Floats, load_digits
+from .training import HIDDEN, STARTS, epochs_of, forward, initial
+
+LAYERS, WIDTH, INPUTS = 50, 128, 64
+NETWORKS = 10
+KERNEL = (3, 3, 1, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One statement.
+
+    Attributes
+    ----------
+    said : str
+        The statement.
+    measured : str
+        The figures that decide it.
+    holds : bool
+        Whether they bear it out.
+    instead : str
+        What is so; where the statement holds, why.
+    """
+
+    said: str
+    measured: str
+    holds: bool
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The statements, and the fans and scales they rest on."""
+
+    source: str
+    seed: int
+    claims: tuple[Claim, ...]
+    fan_tables: tuple[Table, ...]
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the statements, the network's figures and the convolution's."""
+        rows = tuple((c.said, c.measured, "holds" if c.holds else "does not hold", c.instead) for c in self.claims)
+        caption = f"Said and measured, on {self.source}, seed {self.seed}"
+        return (Table(caption, ("said", "measured", "verdict", "what is so"), rows), *self.fan_tables)
+
+    def lines(self) -> list[str]:
+        """Return the statements in paragraphs, then the tables of fans."""
+        lines = []
+        for claim in self.claims:
+            verdict = "holds" if claim.holds else "does not hold"
+            lines += [f"said:     {claim.said}", f"measured: {claim.measured}", f"{verdict}: {claim.instead}", ""]
+        for table in self.fan_tables:
+            lines += [table.caption, *table.lines(), ""]
+        return lines[:-1]
+
+    def facts(self) -> dict[str, Any]:
+        """Return the statements as plain data, and the tables' rows by their columns."""
+        return {
+            "source": self.source,
+            "seed": self.seed,
+            "claims": [asdict(claim) for claim in self.claims],
+            "fans": [
+                dict(zip(table.columns, row, strict=True)) for table in self.fan_tables for row in table.rows
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        return notebook(self.tables())
+
+
+def check_claims(digits: Digits | None = None, seed: SupportsIndex = 17) -> Claims:
+    """Measure every statement.
+
+    Parameters
+    ----------
+    digits : Digits, optional
+        The data; by default those of `load_digits`, 784 pixels.
+    seed : int, default 17
+        Of all weights and inputs.
+
+    Returns
+    -------
+    Claims
+        The statements with their verdicts, and the tables of fans.
+    """
+    seed = as_u64(seed, "seed")
+    if digits is None:
+        digits = load_digits()
+    on_the_data: tuple[Callable[[Digits, int], Claim], ...] = (
+        _pixels,
+        _large_weights,
+        _small_weights,
+        _equal_weights,
+        _zero_weights,
+        _one_zero_weight,
+    )
+    on_the_draws = (_draws, _within, _ten_layers, _half_a_layer, _sigmoid_stack)
+    claims = (*(check(digits, seed) for check in on_the_data), *(check(seed) for check in on_the_draws))
+    return Claims(digits.source, seed, claims, fan_tables())
+
+
+def fan_tables() -> tuple[Table, ...]:
+    """Return the fans and scales of the 784-10-10 network, and of a convolution by both conventions."""
+    rows = []
+    for name, shape in (("layer.0.weight", (784, HIDDEN)), ("layer.1.weight", (HIDDEN, CLASSES))):
+        scale = xavier_scale(*fans(shape))
+        he: Any = kaiming("normal").content(shape)  # a distributions.Normal
+        size = shape[0] * shape[1]
+        rows.append(
+            (name, size, scale.fan_in, scale.fan_out, scale.target_variance, scale.standard_deviation, he.std)
+        )
+    network = Table(
+        "Computed: the two matrices of the 784-10-10 network",
+        ("matrix", "weights", "fan_in", "fan_out", "Xavier variance", "Xavier sd", "He sd"),
+        tuple(rows),
+    )
+    fan_in, field_fan_out = fans(KERNEL, "hwio")
+    kernel = []
+    for convention, fan_out in (
+        ("outputs an input reaches: 3 * 3 * 32 (torch, JAX, Keras, fastinit.fans)", field_fan_out),
+        ("output channels only: 32 (give it: fan_out=32)", KERNEL[-1]),
+    ):
+        scale = xavier_scale(fan_in, fan_out)
+        kernel.append((convention, fan_in, fan_out, scale.target_variance, scale.standard_deviation))
+    convolution = Table(
+        "Computed: a 3x3 convolution from 1 channel to 32, its fan_out counted in two ways",
+        ("fan_out counts", "fan_in", "fan_out", "Xavier variance", "Xavier sd"),
+        tuple(kernel),
+    )
+    return network, convolution
+
+
+# ---- on the data -------------------------------------------------------------------------------------
+
+
+def _pixels(digits: Digits, seed: int) -> Claim:  # noqa: ARG001
+    pixels = digits.images
+    return Claim(
+        said="pixels scaled to [0, 1] have variance 1",
+        measured=f"mean {pixels.mean():.4f}, variance {pixels.var():.4f}, second moment {(pixels**2).mean():.4f}",
+        holds=bool(abs(pixels.var() - 1) < 0.05),
+        instead="numbers in [0, 1] have a variance of at most 1/4; a layer carries on their second moment",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """A start at work: shares of pre-activations above 0 and of hidden units at 0; the first gradient's rms."""
+
+    above: float
+    zeros: float
+    gradient: float
+
+
+def _first_pass(digits: Digits, seed: int, start: str) -> _First:
+    parameters = initial((digits.pixels, HIDDEN, CLASSES), STARTS[start], seed)
+    hidden, logits = forward(parameters, digits.images)
+    logits.cross_entropy(digits.labels).backward()
+    above = float(np.mean(digits.images @ parameters[0].tensor.value.values > 0))
+    return _First(above, float(np.mean(hidden.value.values == 0)), _rms(_gradient(parameters[0])))
+
+
+def _large_weights(digits: Digits, seed: int) -> Claim:
+    large, xavier_start = (_first_pass(digits, seed, start) for start in ("N(0, 1)", "Xavier normal"))
+    return Claim(
+        said="weights of variance 1 saturate the ReLU: almost all outputs are positive, and gradients vanish",
+        measured=(
+            f"N(0, 1): {large.above:.1%} of pre-activations are positive, gradient of the first matrix "
+            f"{large.gradient:.3g} (rms); Xavier: {xavier_start.above:.1%} and {xavier_start.gradient:.3g}"
+        ),
+        holds=large.above > 0.9 and large.gradient < xavier_start.gradient,
+        instead="ReLU has slope 1 however large its input: nothing saturates, and the gradients are larger",
+    )
+
+
+def _small_weights(digits: Digits, seed: int) -> Claim:
+    small, large = (_first_pass(digits, seed, start) for start in ("N(0, variance 1e-5)", "N(0, 1)"))
+    return Claim(
+        said="weights of variance 0.00001 make the ReLU zero almost everything; gradients are zero",
+        measured=(
+            f"zeros: {small.zeros:.1%} at variance 1e-5, {large.zeros:.1%} at variance 1; gradient of the first "
+            f"matrix at variance 1e-5: {small.gradient:.3g} (rms)"
+        ),
+        holds=small.zeros > 0.9 or small.gradient == 0,
+        instead="the scale does not decide what is negative; signals and gradients are small, not zero",
+    )
+
+
+def _trained(digits: Digits, seed: int, start: Initializer, activation: str = "relu") -> NamedParameters:
+    """Return the parameters after one epoch."""
+    parameters = initial((digits.pixels, HIDDEN, CLASSES), start, seed)
+    training = epochs_of(parameters, digits.images, digits.labels, SGD(parameters, 0.03), seed, activation)
+    for _ in islice(training, 1):
+        pass
+    return parameters
+
+
+def _apart(parameters: NamedParameters) -> float:
+    """Return how far any unit's incoming weights are from the first's, over the largest weight."""
+    weight = parameters[0].tensor.value.values
+    return float(np.abs(weight - weight[:, :1]).max() / (np.abs(weight).max() or 1.0))
+
+
+def _equal_weights(digits: Digits, seed: int) -> Claim:
+    apart = _apart(_trained(digits, seed, STARTS["constant 0.05"]))
+    return Claim(
+        said="with every weight 0.05 the network has 10 hidden units but 1 effective one",
+        measured=f"after one epoch two units differ by at most {apart:.1g} of the largest weight",
+        holds=apart < 1e-12,
+        instead="equal units get equal gradients; what sets them apart is the rounding of sums, if anything",
+    )
+
+
+def _zero_weights(digits: Digits, seed: int) -> Claim:
+    relu, sigmoid = (_trained(digits, seed, Zeros(), activation) for activation in ("relu", "sigmoid"))
+    moved = [p.name for p in relu if p.tensor.value.values.any()]
+    largest = float(np.abs(sigmoid[0].tensor.value.values).max())
+    return Claim(
+        said="all zeros fail because of symmetry",
+        measured=(
+            f"behind ReLU one epoch moves {', '.join(moved) or 'nothing'} only; behind a sigmoid the first matrix "
+            f"reaches {largest:.2g}, and two units differ by at most {_apart(sigmoid):.1g} of that"
+        ),
+        holds=moved != ["layer.1.bias"] and _apart(sigmoid) < 1e-12,
+        instead=(
+            "behind ReLU nothing flows: the hidden units are 0, and so are both matrices' gradients; symmetry is "
+            "what holds zeros back behind an activation that is not 0 there"
+        ),
+    )
+
+
+def _one_zero_weight(digits: Digits, seed: int) -> Claim:
+    parameters = initial((digits.pixels, HIDDEN, CLASSES), STARTS["He normal"], seed)
+    weight = np.array(parameters[0].tensor.value.values)
+    pixel = int(digits.images.sum(axis=0).argmax())  # the brightest
+    lit = digits.images[digits.images[:, pixel] > 0]
+    others = np.delete(lit, pixel, axis=1) @ np.delete(weight, pixel, axis=0)  # the weight in question is 0
+    live = np.flatnonzero((others > 0).any(axis=0))
+    if not live.size:
+        raise ValueError(
+            f"seed {seed}: no hidden unit is on for an image whose pixel {pixel} is lit; take another"
+        )
+    unit = int(live[0])
+    weight[pixel, unit] = 0.0
+    parameters[0].tensor.assign(Tensor(weight))
+    _, logits = forward(parameters, digits.images)
+    logits.cross_entropy(digits.labels).backward()
+    gradient = float(_gradient(parameters[0])[pixel, unit])
+    SGD(parameters, 0.03).step()
+    after = float(parameters[0].tensor.value.values[pixel, unit])
+    return Claim(
+        said="a weight that starts at zero can never learn",
+        measured=(
+            f"pixel {pixel} of {digits.pixels} to unit {unit}: gradient {gradient:.3g}, weight {after:.3g} after "
+            "one step"
+        ),
+        holds=gradient == 0,
+        instead="a weight's gradient is its input times its unit's error; its own value is not in it",
+    )
+
+
+# ---- on the draws ------------------------------------------------------------------------------------
+
+
+def _draws(seed: int) -> Claim:
+    rng = SplitMix64(seed)
+    counts = []
+    for shape in ((784, HIDDEN), (HIDDEN, CLASSES)):
+        before = rng.state
+        initialize(shape, rng, xavier("normal"))
+        counts.append((rng.state - before) * GAMMA_INVERSE % U64_LIMIT)
+    return Claim(
+        said="the network takes 7,840 and 100 random numbers, 7,940 in all",
+        measured=f"the generator's state moved by {counts[0]:,} and {counts[1]:,} draws, {sum(counts):,} in all",
+        holds=counts == [7840, 100],
+        instead="a weight takes one draw, a bias of zero takes none",
+    )
+
+
+def _within(seed: int) -> Claim:
+    shapes = (784, HIDDEN), (HIDDEN, CLASSES)
+    seeds = [(seed + k) % U64_LIMIT for k in range(NETWORKS)]  # of one network in 400, no weight lies beyond 0.6
+    first, second = (
+        np.stack([initialize(shape, stream_for(s, f"layer.{layer}.weight"), xavier("normal")) for s in seeds])
+        for layer, shape in enumerate(shapes)
+    )
+    widths = [
+        bound / xavier_scale(*shape).standard_deviation for bound, shape in zip((0.1, 0.6), shapes, strict=True)
+    ]
+    inside, beyond = float(np.mean(np.abs(first) < 0.1)), float(np.mean(np.abs(second) > 0.6))
+    return Claim(
+        said="with Xavier normal most weights of the first matrix lie within 0.1, some of the second beyond 0.6",
+        measured=(
+            f"{inside:.1%} and {beyond:.1%}, of {NETWORKS} networks; the largest of the second is "
+            f"{np.abs(second).max():.3f}"
+        ),
+        holds=inside > 0.5 and beyond > 0,
+        instead=(
+            f"0.1 is {widths[0]:.2f} standard deviations of the first, 0.6 is {widths[1]:.2f} of the second: "
+            f"{math.erf(widths[0] / 2**0.5):.1%} and {math.erfc(widths[1] / 2**0.5):.1%} are expected"
+        ),
+    )
+
+
+def _ten_layers(seed: int) -> Claim:  # noqa: ARG001
+    return Claim(
+        said="512 inputs and weights of variance 0.001 leave 0.512^10 = 0.00013 of the variance after 10 layers",
+        measured=f"0.512^10 = {0.512**10:.5f}; with variance 1, 512^10 = {512.0**10:.2g}",
+        holds=round(0.512**10, 5) == 0.00013,
+        instead="a factor of 807, not of 7,700",
+    )
+
+
+def _half_a_layer(seed: int) -> Claim:
+    rms, _ = _stack("relu", "lecun_normal", seed)
+    factor = (rms[-1] / rms[0]) ** (1 / LAYERS)
+    return Claim(
+        said="without He's factor 2 a ReLU layer halves the signal: 0.5^50 = 8.8e-16 after 50 layers",
+        measured=(
+            f"per layer the rms shrinks by {factor:.3f}, its square by {factor**2:.3f}; after 50 layers rms "
+            f"{rms[-1] / rms[0]:.2g}, square {(rms[-1] / rms[0]) ** 2:.2g} of the input's ({LAYERS} x {WIDTH})"
+        ),
+        holds=bool(abs(factor - 0.5) < 0.05),
+        instead=(
+            "half is the second moment, 8.9e-16 of it after 50 layers; the magnitude shrinks by sqrt(1/2), to "
+            "3.0e-8 (both expected, at infinite width)"
+        ),
+    )
+
+
+def _sigmoid_stack(seed: int) -> Claim:
+    rms, gradients = _stack("sigmoid", "xavier_normal", seed)
+    return Claim(
+        said="Xavier with sigmoid is stable: magnitude about 1.0 at layer 50",
+        measured=(
+            f"rms {rms[-1]:.3f} at layer 50; gradients at the input are {gradients[0] / gradients[-1]:.1g} times "
+            f"those at layer 50 ({LAYERS} x {WIDTH})"
+        ),
+        holds=bool(abs(rms[-1] - 1) < 0.1 and gradients[0] > 0.01 * gradients[-1]),
+        instead="activations sit near 0.5, a sigmoid's middle; its slope is at most 1/4, and gradients vanish",
+    )
+
+
+def _stack(activation: str, initializer: str, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the rms of the activations at each layer, and that of the gradients with respect to them."""
+    run = propagate(activation, initializer, LAYERS, WIDTH, inputs=INPUTS, seeds=1, seed=seed)
+    return run.activations.median, run.gradients.median
+
+
+def _gradient(parameter: NamedParameter) -> Floats:
+    gradient = parameter.tensor.gradient_snapshot()
+    return gradient.values if gradient is not None else np.zeros(parameter.tensor.shape)
+
+
+def _rms(values: Floats) -> float:
+    return float(np.sqrt(np.mean(values**2)))

@@ -1,0 +1,243 @@
+"""Three 64 x 64 populations: the spread of their weights measured, and what depth would make of it expected.
+
+Zero weights, Xavier weights, and the same Xavier draws at twice the limit. `trace.py` writes the result as text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._engine.checks import U64_LIMIT, as_u64
+from .._engine.distributions import CenteredUniform
+from .._engine.gains import xavier_scale
+from ..functions import initialize
+from ..initializers import ZEROS, Initializer, VarianceScaling
+from ..views.table import Table, notebook
+
+WIDTH = 64
+LAYERS = 4
+INPUT_VARIANCE = 1.0
+EDGES = tuple(k / 10 for k in range(-5, 6))
+"""Of the ten bins; each is the float64 nearest to its decimal, as ``-0.5 + 0.1 * k`` would not be."""
+FACTORS = {"zero": 0.0, "oversized": 2.0, "xavier": 1.0}
+"""kind of population -> the factor on Xavier's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The weights of one [64, 64] matrix in numbers, and the signal variance expected of such layers.
+
+    Attributes
+    ----------
+    kind : str
+        A key of `FACTORS`.
+    seed : int or None
+        Of its draws; None where it takes none.
+    limit : float
+        All weights lie in [-limit, limit).
+    mean, variance : float
+        Measured: of the stored weights, the variance about that mean and divided by their number.
+    counts : tuple of int
+        Weights a bin of `EDGES`; a bin holds its left edge, the last one both.
+    expected_variances : tuple of float
+        Expected, not measured: of a signal before any layer and after each of `LAYERS` linear layers with
+        independent weights of the variance that `limit` stands for.
+    """
+
+    kind: str
+    seed: int | None
+    limit: float
+    mean: float
+    variance: float
+    counts: tuple[int, ...]
+    expected_variances: tuple[float, ...]
+
+    @property
+    def percentages(self) -> tuple[float, ...]:
+        """The counts in percent of all weights."""
+        return tuple(100 * count / WIDTH**2 for count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Populations:
+    """The three populations of one seed, and how they belong together.
+
+    Attributes
+    ----------
+    seed, alternate_seed : int
+        The seed of the populations, and the one the Xavier population is compared with.
+    members : tuple of Population
+        Zero, oversized, Xavier.
+    base_draws_equal : bool
+        Whether half of every oversized weight is the Xavier weight, to the bit.
+    limit_ratio : float
+        The oversized limit over Xavier's.
+    same_seed_equal, alternate_seed_different : bool
+        Whether the seed gives the Xavier bits again, and the alternate seed others.
+    """
+
+    seed: int
+    alternate_seed: int
+    members: tuple[Population, ...]
+    base_draws_equal: bool
+    limit_ratio: float
+    same_seed_equal: bool
+    alternate_seed_different: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the populations differ in scale only, and replay."""
+        return (
+            self.base_draws_equal
+            and self.limit_ratio == FACTORS["oversized"] / FACTORS["xavier"]
+            and self.same_seed_equal
+            and self.alternate_seed_different
+        )
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return what is measured (spread, histogram) and what is expected (variance a layer)."""
+        members = self.members
+        spread = Table(
+            f"Measured: the {WIDTH**2} weights of each matrix. The target is the variance of the distribution "
+            "they are drawn from; one finite matrix need not meet it.",
+            ("population", "limit", "mean", "variance", "target variance"),
+            tuple((p.kind, p.limit, p.mean, p.variance, p.limit**2 / 3) for p in members),
+        )
+        histogram = Table(
+            f"Measured: weights a bin, and their share of all {WIDTH**2}. A bin holds its left edge, the last "
+            "one both.",
+            ("bin", *(name for p in members for name in (p.kind, f"{p.kind} %"))),
+            tuple(
+                (
+                    f"{EDGES[b]:.1f} to {EDGES[b + 1]:.1f}",
+                    *(cell for p in members for cell in (p.counts[b], p.percentages[b])),
+                )
+                for b in range(len(EDGES) - 1)
+            ),
+        )
+        expected = Table(
+            "Expected, not measured: the variance of a signal before any layer and after each linear layer, with "
+            "independent zero-centered inputs and weights.",
+            ("population", *(f"layer {layer}" for layer in range(LAYERS + 1))),
+            tuple((p.kind, *p.expected_variances) for p in members),
+        )
+        return spread, histogram, expected
+
+    def lines(self) -> list[str]:
+        """Return the tables as text lines."""
+        return [line for table in self.tables() for line in (table.caption, *table.lines())]
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything as plain JSON data."""
+        members = [{**dataclasses.asdict(p), "percentages": p.percentages} for p in self.members]
+        return {**dataclasses.asdict(self), "members": members, "edges": EDGES, "holds": self.holds}
+
+    def _repr_html_(self) -> str:
+        return notebook(self.tables())
+
+
+def measure_populations(seed: int = 17, alternate_seed: int | None = None) -> Populations:
+    """Draw the three populations of `seed` and measure them.
+
+    Parameters
+    ----------
+    seed, alternate_seed : int, optional
+        0 to 2**64 - 1; the alternate is the next one unless it is given.
+
+    Returns
+    -------
+    Populations
+        The same numbers on every machine: sums are exact before they are rounded once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a seed of a wrong type or range.
+
+    Examples
+    --------
+    >>> from fastinit.lessons.populations import measure_populations
+    >>> found = measure_populations()
+    >>> zero, oversized, xavier = found.members
+    >>> zero.counts
+    (0, 0, 0, 0, 0, 4096, 0, 0, 0, 0)
+    >>> f"{xavier.variance:.6f} measured, {1 / 64:.6f} the target"
+    '0.015801 measured, 0.015625 the target'
+    >>> oversized.variance / xavier.variance
+    4.0
+    >>> oversized.expected_variances
+    (1.0, 4.0, 16.0, 64.0, 256.0)
+    """
+    seed = as_u64(seed, "seed")
+    alternate_seed = (seed + 1) % U64_LIMIT if alternate_seed is None else as_u64(alternate_seed, "alternate_seed")
+    weights = {kind: _weights(kind, seed) for kind in FACTORS}
+    members = {
+        kind: population(kind, seed, *mean_and_variance(matrix), histogram(matrix))
+        for kind, matrix in weights.items()
+    }
+    xavier = weights["xavier"].tobytes()
+    return Populations(
+        seed=seed,
+        alternate_seed=alternate_seed,
+        members=tuple(members.values()),
+        base_draws_equal=(weights["oversized"] / 2).tobytes() == xavier,
+        limit_ratio=members["oversized"].limit / members["xavier"].limit,
+        same_seed_equal=_weights("xavier", seed).tobytes() == xavier,
+        alternate_seed_different=_weights("xavier", alternate_seed).tobytes() != xavier,
+    )
+
+
+def _weights(kind: str, seed: int) -> npt.NDArray[np.float64]:
+    return initialize((WIDTH, WIDTH), seed, _initializer(kind))
+
+
+def _initializer(kind: str) -> Initializer:
+    """Return Xavier's uniform scheme with its limit times the kind's factor; zero takes no draws."""
+    factor = FACTORS[kind]
+    return VarianceScaling(factor**2, "fan_avg", "uniform") if factor else ZEROS
+
+
+def population(kind: str, seed: int, mean: float, variance: float, counts: tuple[int, ...]) -> Population:
+    """Return what was measured with what follows from the kind: seed or none, limit, expected variances."""
+    content = _initializer(kind).content((WIDTH, WIDTH))
+    return Population(
+        kind=kind,
+        seed=seed if content.draws_per_weight else None,
+        limit=content.limit if isinstance(content, CenteredUniform) else 0.0,
+        mean=mean,
+        variance=variance,
+        counts=counts,
+        expected_variances=expected_variances(FACTORS[kind] ** 2 * xavier_scale(WIDTH, WIDTH).target_variance),
+    )
+
+
+def mean_and_variance(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the mean, and the mean squared deviation from it (two passes; divided by n, not n - 1)."""
+    mean = math.fsum(values.flat) / values.size
+    return mean, math.fsum(((values - mean) ** 2).flat) / values.size
+
+
+def histogram(values: npt.NDArray[np.float64]) -> tuple[int, ...]:
+    """Count `values` in the bins of `EDGES`, refusing what is in none of them."""
+    counts, _ = np.histogram(values, EDGES)
+    outside = values.size - int(counts.sum())
+    if outside:
+        raise ValueError(
+            f"{outside} of {values.size} values are in no bin; the bins go from {EDGES[0]} to {EDGES[-1]}"
+        )
+    return tuple(counts.tolist())
+
+
+def expected_variances(weight_variance: float) -> tuple[float, ...]:
+    """Return the signal variance expected at layers 0 to `LAYERS`, each `WIDTH` wide and linear.
+
+    A layer sums `WIDTH` products of independent zero-centered factors, so it multiplies the variance by
+    ``WIDTH * weight_variance`` (Glorot and Bengio 2010, eq. 5).
+    """
+    return tuple(INPUT_VARIANCE * (WIDTH * weight_variance) ** layer for layer in range(LAYERS + 1))

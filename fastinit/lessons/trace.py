@@ -1,0 +1,234 @@
+"""The trace: populations as lines of ``KIND key=value ...``, to be compared with diff and read back.
+
+`_lines` says what stands in a trace; `parse_trace` takes the kinds and keys from it too, and accepts nothing that
+`_lines` would write differently. What was measured is read, with 12 decimals; what follows from the kinds of
+population (limits, their ratio, expected variances) is computed again, and must be what the trace says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any
+
+from .._engine.checks import as_u64
+from .populations import EDGES, FACTORS, INPUT_VARIANCE, LAYERS, WIDTH, Population, Populations, population
+
+NAME = "parameter-initialization-v2"
+DECIMALS = "z.12f"  # z: no -0.000000000000
+
+
+def render_trace(found: Populations) -> str:
+    """Return the trace of `found`: 15 lines, each ended by a newline.
+
+    Examples
+    --------
+    >>> from fastinit.lessons.populations import measure_populations
+    >>> from fastinit.lessons.trace import render_trace
+    >>> print(render_trace(measure_populations()).splitlines()[13])
+    REPRODUCIBILITY seed=17 same-seed-equal=yes alternate-seed=18 alternate-seed-different=yes
+    """
+    return "".join(f"{line}\n" for line in _lines(found))
+
+
+def parse_trace(text: str) -> Populations:
+    """Read a trace.
+
+    Parameters
+    ----------
+    text : str
+        What `render_trace` writes, to the byte.
+
+    Returns
+    -------
+    Populations
+        Whose trace it is: ``render_trace(parse_trace(text)) == text``. Means and variances are rounded to its 12
+        decimals.
+
+    Raises
+    ------
+    ValueError
+        Naming the line that is missing, malformed, or in disagreement with the others.
+
+    Examples
+    --------
+    >>> from fastinit.lessons.populations import measure_populations
+    >>> from fastinit.lessons.trace import parse_trace, render_trace
+    >>> text = render_trace(measure_populations())
+    >>> parse_trace(text).members[2].variance
+    0.015801410985
+    >>> parse_trace(text.replace(" limit=0.2", " width=0.2"))
+    Traceback (most recent call last):
+    ValueError: line 8: unknown key 'width'; DISTRIBUTION has kind, seed, limit, mean, variance
+    """
+    *lines, rest = text.split("\n")
+    if rest:
+        raise ValueError(f"line {len(lines) + 1}: must end with a newline: {rest!r}")
+    read: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for number, (line, model) in enumerate(zip_longest(lines, _lines(_BLANK)), 1):
+        with _at_line(number):
+            kind, values = _split(line, model)
+            read[kind].append({key: reader(values[key]) for key, reader in _READERS.get(kind, {}).items()})
+    found = _assemble(read)
+    for number, (line, ours) in enumerate(zip(lines, _lines(found), strict=True), 1):
+        with _at_line(number):
+            for given, due in zip(line.split(" "), ours.split(" "), strict=True):
+                if given != due:
+                    raise ValueError(f"the rest of the trace makes it {due}, got {given}")
+    return found
+
+
+def _lines(found: Populations) -> list[str]:
+    """Return the trace without newlines."""
+    members, width = found.members, EDGES[1] - EDGES[0]
+    return [
+        f"TRACE {NAME} BEGIN",
+        f"FIXTURE name=fixed-seed-width{WIDTH} generator=splitmix64 mapping=top53-affine seed={found.seed} "
+        f"shape={WIDTH}x{WIDTH} samples={WIDTH**2} fan-in={WIDTH} fan-out={WIDTH} statistic=population-two-pass "
+        f"layers={_joined(range(LAYERS + 1))} propagation=expected-linear-independent "
+        f"input-variance={INPUT_VARIANCE:{DECIMALS}} display-input-variance={INPUT_VARIANCE:.0f}",
+        f"BINNING edges={_joined(EDGES, DECIMALS)} display-edges={_joined(EDGES, '.2f')} width={width:{DECIMALS}} "
+        f"display-width={width:.2f} closure=left-closed-right-open-last-closed",
+        *(line for p in members for line in (_distribution(p), _histogram(p))),
+        f"PAIRING seed={found.seed} base-draws-equal={_word(found.base_draws_equal)} "
+        f"oversized-to-xavier-limit={found.limit_ratio:{DECIMALS}}",
+        *map(_propagation, members),
+        f"REPRODUCIBILITY seed={found.seed} same-seed-equal={_word(found.same_seed_equal)} "
+        f"alternate-seed={found.alternate_seed} alternate-seed-different={_word(found.alternate_seed_different)}",
+        f"TRACE {NAME} END",
+    ]
+
+
+def _distribution(p: Population) -> str:
+    seed = "none" if p.seed is None else p.seed
+    return (
+        f"DISTRIBUTION kind={p.kind} seed={seed} limit={p.limit:{DECIMALS}} mean={p.mean:{DECIMALS}} "
+        f"variance={p.variance:{DECIMALS}}"
+    )
+
+
+def _histogram(p: Population) -> str:
+    return f"HISTOGRAM kind={p.kind} counts={_joined(p.counts)} percentages={_joined(p.percentages, DECIMALS)}"
+
+
+def _propagation(p: Population) -> str:
+    variances = p.expected_variances
+    return (
+        f"PROPAGATION kind={p.kind} variances={_joined(variances, DECIMALS)} "
+        f"display-variances={_joined(variances, 'z.0f')}"
+    )
+
+
+def _joined(values: Iterable[float], form: str = "") -> str:
+    return ",".join(f"{value:{form}}" for value in values)
+
+
+def _word(truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
+_BLANK = Populations(
+    0, 0, tuple(Population(kind, None, 0.0, 0.0, 0.0, (), ()) for kind in FACTORS), False, 0.0, False, False
+)
+"""Its trace has every line and key."""
+
+
+@contextmanager
+def _at_line(number: int) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from None
+
+
+def _split(line: str | None, model: str | None) -> tuple[str, dict[str, str]]:
+    """Return the kind of `line` and its values by key, which must be those of `model`."""
+    if model is None:
+        raise ValueError(f"the trace ended above, got {line!r}")
+    words = model.split(" ")
+    keys = [word.partition("=")[0] for word in words if "=" in word]
+    kind = " ".join(words[: len(words) - len(keys)])
+    if line is None or not f"{line} ".startswith(f"{kind} "):
+        raise ValueError(f"expected {kind}, got {'nothing' if line is None else repr(line)}")
+    values: dict[str, str] = {}
+    for field in line.split(" ")[len(words) - len(keys) :]:
+        key, equals, value = field.partition("=")
+        if not equals:
+            raise ValueError(f"{field!r} is not key=value")
+        if key not in keys:
+            raise ValueError(f"unknown key {key!r}; {kind} has {', '.join(keys)}")
+        if key in values:
+            raise ValueError(f"key {key!r} occurs twice")
+        values[key] = value
+    missing = [key for key in keys if key not in values]
+    if missing:
+        raise ValueError(f"key {missing[0]!r} is missing; {kind} has {', '.join(keys)}")
+    if list(values) != keys:
+        raise ValueError(f"the keys of {kind} stand in the order {', '.join(keys)}")
+    return kind, values
+
+
+def _assemble(read: dict[str, list[dict[str, Any]]]) -> Populations:
+    """Make populations of what `_READERS` took from each kind of line."""
+    (fixture,), (pairing,), (replay,) = read["FIXTURE"], read["PAIRING"], read["REPRODUCIBILITY"]
+    seed = fixture["seed"]
+    parts = zip(FACTORS, read["DISTRIBUTION"], read["HISTOGRAM"], strict=True)
+    members = tuple(population(kind, seed, **spread, **bins) for kind, spread, bins in parts)
+    _, oversized, xavier = members
+    return Populations(
+        seed=seed,
+        alternate_seed=replay["alternate-seed"],
+        members=members,
+        base_draws_equal=pairing["base-draws-equal"],
+        limit_ratio=oversized.limit / xavier.limit,
+        same_seed_equal=replay["same-seed-equal"],
+        alternate_seed_different=replay["alternate-seed-different"],
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or f"{value:{DECIMALS}}" != text:
+        raise ValueError(f"expected a float64 with 12 decimals such as 0.250000000000, got {text!r}")
+    return value
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"expected a whole number, got {text!r}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    return as_u64(_whole(text), "a seed")
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    counts = tuple(map(_whole, text.split(",")))
+    if len(counts) != len(EDGES) - 1 or sum(counts) != WIDTH**2:
+        raise ValueError(
+            f"expected {len(EDGES) - 1} counts that sum to {WIDTH**2}, got {len(counts)} that sum to {sum(counts)}"
+        )
+    return counts
+
+
+def _truth(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(f"expected yes or no, got {text!r}")
+    return text == "yes"
+
+
+_READERS: dict[str, dict[str, Callable[[str], Any]]] = {
+    "FIXTURE": {"seed": _seed},
+    "DISTRIBUTION": {"mean": _number, "variance": _number},
+    "HISTOGRAM": {"counts": _counts},
+    "PAIRING": {"base-draws-equal": _truth},
+    "REPRODUCIBILITY": {"same-seed-equal": _truth, "alternate-seed": _seed, "alternate-seed-different": _truth},
+}
+"""kind of line -> what is read from it: all that does not follow from the rest of the trace."""

@@ -1,0 +1,5 @@
+"""Signals through depth: measured, and expected by mean-field theory."""
+
+from .._lazy import public_names as _public_names
+
+__getattr__, __dir__, __all__ = _public_names(__name__, __file__)  # noqa: PLE0604, PLE0605  # read from the stub

@@ -1,0 +1,49 @@
+"""`Result`: what every experiment returns, so that a terminal, a program, a notebook and a page can show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .table import Table, notebook
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Result:
+    """Something that was measured or checked.
+
+    A subclass gives `lines`, `facts` and `tables`, and `passed` where it can fail. The views of an experiment stand
+    beside it, and are imported by `figure` and `page` alone: neither needs matplotlib before it is called.
+    """
+
+    __slots__ = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check of it came out as it should; True where there is none."""
+        return True
+
+    def lines(self) -> list[str]:
+        """Return the result as lines of text."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Return the result as plain JSON data."""
+        raise NotImplementedError
+
+    def tables(self) -> Sequence[Table]:
+        """Return the result as tables."""
+        raise NotImplementedError
+
+    def figure(self) -> Figure:
+        """Return the drawing of the result; needs matplotlib."""
+        raise TypeError(f"there is no drawing of {type(self).__name__}")
+
+    def page(self) -> str:
+        """Return the result as one self-contained HTML page; needs matplotlib where it has a drawing."""
+        raise TypeError(f"there is no page of {type(self).__name__}")
+
+    def _repr_html_(self) -> str:
+        return notebook(self.tables())
