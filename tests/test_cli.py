@@ -12,22 +12,24 @@ from conftest import ROOT, run_python, safetensors_bytes
 
 import fastinit
 from fastinit.cli import main as cli
+from fastinit.cli import timing
+from fastinit.cli.options import DTYPE_WORDS
 
-COMMANDS = ["init", "verify", "show", "scale", "report", "trace", "propagate", "recommend", "diagnose"]
-LAYOUT = {"embed.weight": {"dtype": "F32", "shape": [7, 4]}, "norm.weight": {"dtype": "F32", "shape": [4]}}
+COMMANDS = tuple(cli.COMMANDS)
+SPECS = {"embed.weight": {"dtype": "F32", "shape": [7, 4]}, "norm.weight": {"dtype": "F32", "shape": [4]}}
 
 
 @pytest.fixture
-def layout(tmp_path):
-    path = tmp_path / "layout.json"
-    path.write_text(json.dumps(LAYOUT))
+def specs(tmp_path):
+    path = tmp_path / "specs.json"
+    path.write_text(json.dumps(SPECS))
     return str(path)
 
 
 @pytest.fixture
-def made(tmp_path, layout, capsys):
+def made(tmp_path, specs, capsys):
     path = tmp_path / "made.safetensors"
-    assert cli.main(["init", layout, "--out", str(path)]) == 0
+    assert cli.main(["init", specs, "--out", str(path)]) == 0
     capsys.readouterr()
     return path
 
@@ -42,40 +44,40 @@ def run(capsys, *arguments):
     return status, output.out, output.err
 
 
-def test_init_writes_the_plan(capsys, tmp_path, layout):
+def test_init_writes_the_plan(capsys, tmp_path, specs):
     path = tmp_path / "w.safetensors"
     status, out, err = run(
-        capsys, "init", layout, "--seed", 18, "--order", "sequential", "--dtype", "f64", "--out", path
+        capsys, "init", specs, "--seed", 18, "--order", "sequential", "--dtype", "f64", "--out", path
     )
     assert (status, err) == (0, "")
     assert f"wrote {path}: 2 tensors, {path.stat().st_size:,} bytes" in out
     assert "GB/s" in out
     found = fastinit.verify_checkpoint(path)
     assert found
-    assert found.plan == fastinit.Plan.from_layout(LAYOUT, 18, order="sequential", dtype="float64")
+    assert found.plan == fastinit.Plan.from_layout(SPECS, 18, order="sequential", dtype="float64")
 
 
-def test_init_defaults_to_seed_17_named_streams_and_the_layouts_dtypes(made):
-    plan = fastinit.Plan.from_layout(LAYOUT, 17)
+def test_init_defaults_to_seed_17_named_streams_and_the_models_dtypes(made):
+    plan = fastinit.Plan.from_layout(SPECS, 17)
     assert fastinit.verify_checkpoint(made).plan == plan
     assert safetensors.numpy.load_file(made)["embed.weight"].tolist() == plan.array("embed.weight").tolist()
 
 
-def test_init_as_json_and_beside_memset(capsys, tmp_path, layout):
+def test_init_as_json_and_beside_memset(capsys, tmp_path, specs):
     path = tmp_path / "w.safetensors"
-    status, out, err = run(capsys, "init", layout, "--json", "--memset", "--out", path)
+    status, out, err = run(capsys, "init", specs, "--json", "--memset", "--out", path)
     facts = json.loads(out)
     assert (status, err) == (0, "")
     assert (facts["file"], facts["tensors"], facts["bytes"]) == (str(path), 2, path.stat().st_size)
     assert {"seconds", "fill_seconds", "gb_per_second", "memset_seconds", "ratio_to_memset"} <= facts.keys()
-    _, out, _ = run(capsys, "init", layout, "--memset", "--out", path)
+    _, out, _ = run(capsys, "init", specs, "--memset", "--out", path)
     assert "memset of the same size" in out
 
 
-@pytest.mark.parametrize("word", cli.DTYPE_WORDS)
-def test_every_dtype_word_names_a_dtype(capsys, tmp_path, layout, word):
+@pytest.mark.parametrize("word", DTYPE_WORDS)
+def test_every_dtype_word_names_a_dtype(capsys, tmp_path, specs, word):
     path = tmp_path / "w.safetensors"
-    assert run(capsys, "init", layout, "--dtype", word, "--out", path)[0] == 0
+    assert run(capsys, "init", specs, "--dtype", word, "--out", path)[0] == 0
     tags = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "f8_e4m3": "F8_E4M3", "f8_e5m2": "F8_E5M2"}
     assert {tensor.dtype.tag for tensor in fastinit.Plan.from_layout(path, 17).values()} == {tags[word]}
 
@@ -104,8 +106,8 @@ def test_verify_of_a_wrong_byte(capsys, made):
     assert "norm.weight" in err
 
 
-def test_show_is_a_table_of_what_every_tensor_will_be(capsys, layout):
-    status, out, err = run(capsys, "show", layout)
+def test_show_is_a_table_of_what_every_tensor_will_be(capsys, specs):
+    status, out, err = run(capsys, "show", specs)
     assert (status, err) == (0, "")
     header, embed, norm, total = out.splitlines()
     assert header.split() == ["name", "shape", "dtype", "scheme", "parameters", "draws"]
@@ -115,10 +117,10 @@ def test_show_is_a_table_of_what_every_tensor_will_be(capsys, layout):
     assert len({header.index("draws") + 5, len(embed), len(norm)}) == 1, "columns are not aligned"
 
 
-def test_show_as_json_is_the_plan(capsys, layout):
-    status, out, _ = run(capsys, "show", layout, "--json", "--seed", 2**64 - 1)
+def test_show_as_json_is_the_plan(capsys, specs):
+    status, out, _ = run(capsys, "show", specs, "--json", "--seed", 2**64 - 1)
     assert status == 0
-    assert fastinit.Plan.from_json(out) == fastinit.Plan.from_layout(LAYOUT, 2**64 - 1)
+    assert fastinit.Plan.from_json(out) == fastinit.Plan.from_layout(SPECS, 2**64 - 1)
 
 
 def test_scale(capsys):
@@ -150,9 +152,9 @@ def test_report(capsys):
 REFUSED = [
     ("no command", [], "usage"),
     ("an unknown command", ["trian"], "trian"),
-    ("no layout", ["init"], "LAYOUT"),
+    ("no model", ["init"], "MODEL"),
     ("no --out", ["init", "gpt2-124m"], "--out"),
-    ("an unknown layout", ["show", "gpt5"], "'gpt5'"),
+    ("an unknown model", ["show", "gpt5"], "'gpt5'"),
     ("an unknown dtype", ["show", "gpt2-124m", "--dtype", "f12"], "f12"),
     ("an unknown policy", ["show", "gpt2-124m", "--policy", "magic"], "magic"),
     ("an unknown order", ["show", "gpt2-124m", "--order", "random"], "random"),
@@ -174,6 +176,7 @@ REFUSED = [
     ("a file of another kind", ["verify", "pyproject.toml"], "pyproject.toml"),
     ("a folder", ["verify", "tests"], "tests"),
     ("a missing folder", ["init", "resnet-50", "--out", "missing/folder/w"], "missing/folder/w"),
+    ("a buffer of no size", ["bench", "--mib", "0"], "--mib"),
 ]
 
 
@@ -197,12 +200,12 @@ def test_a_tensor_no_rule_knows_is_refused_by_name(capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_ctrl_c_is_status_130_and_says_that_nothing_changed(capsys, tmp_path, layout, monkeypatch, interrupted):
+def test_ctrl_c_is_status_130_and_says_that_nothing_changed(capsys, tmp_path, specs, monkeypatch, interrupted):
     monkeypatch.setattr("fastinit.plan.Plan.array", interrupted)
-    status, out, err = run(capsys, "init", layout, "--out", tmp_path / "w")
+    status, out, err = run(capsys, "init", specs, "--out", tmp_path / "w")
     assert (status, out) == (130, "")
     assert "nothing was changed" in err
-    assert sorted(os.listdir(tmp_path)) == ["layout.json"]
+    assert sorted(os.listdir(tmp_path)) == ["specs.json"]
 
 
 def test_a_defect_is_not_dressed_up_as_a_refusal(capsys, monkeypatch):
@@ -244,14 +247,54 @@ def test_help_is_output_and_status_0(capsys, command):
         assert "--json" in out
 
 
+HELP = """
+    import sys
+    from fastinit.cli.main import main
+    try:
+        main([*sys.argv[1:], "--help"])
+    finally:
+        print(*sys.modules, file=sys.stderr)
+"""
+
+
 @pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)], ids=" ".join)
-def test_help_loads_no_numpy(command):
+def test_help_loads_the_commands_own_file_and_no_numpy(command):
     """numpy alone would take most of the 0.15 s that help may take."""
-    ended = run_python("-X", "importtime", "-m", "fastinit", *command, "--help")
+    ended = run_python("-c", textwrap.dedent(HELP), *command)
     assert ended.returncode == 0
-    loaded = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
-    assert "argparse" in loaded
-    assert not {"numpy", "fastinit.plan", "hashlib", "dataclasses", "ml_dtypes"} & loaded
+    loaded = set(ended.stderr.split())
+    assert [name for name in cli.COMMANDS if f"fastinit.cli.{name}" in loaded] == command
+    assert not {"numpy", "fastinit.plan", "hashlib", "dataclasses", "ml_dtypes", "fastinit.cli.timing"} & loaded
+
+
+def test_info_says_what_a_timing_depends_on(capsys):
+    status, out, err = run(capsys, "info")
+    assert (status, err) == (0, "")
+    assert f"fastinit: {fastinit.__version__}\n" in out
+    facts = json.loads(run(capsys, "info", "--json")[1])
+    assert facts["levels"]["portable"] is True
+    assert {"cpu", "level", "compiler", "flags", "numpy", "commit"} <= facts.keys()
+
+
+def test_bench_stands_beside_memory(capsys):
+    arguments = ("bench", "--mib", 1, "--rounds", 1, "--dtype", "bf16")
+    status, out, err = run(capsys, *arguments)
+    assert (status, err) == (0, "")
+    title, *lines = out.splitlines()
+    assert title.startswith("bfloat16, 1,048,576 bytes")
+    assert [line[2:34].strip() for line in lines] == [timing.FASTINIT, timing.LIMIT, timing.MEMSET]
+    seconds = json.loads(run(capsys, *arguments, "--json")[1])["seconds"]
+    assert list(seconds) == ["bfloat16"]
+    assert all(0 < times["low"] <= times["median"] <= times["high"] for times in seconds["bfloat16"].values())
+
+
+def test_the_beginning_of_an_option_is_the_option(capsys):
+    """Scripts say --init and --residual, which were the whole names once."""
+    few = ("propagate", "--width", 8, "--inputs", 4, "--seeds", 1, "--json")
+    for short, whole, value in (("--init", "--initializer", "zeros"), ("--residual", "--residual-layers", 2)):
+        status, out, err = run(capsys, *few, short, value)
+        assert (status, err) == (0, "")
+        assert out == run(capsys, *few, whole, value)[1]
 
 
 def test_python_m_fastinit_returns_the_status():

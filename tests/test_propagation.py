@@ -462,12 +462,12 @@ def test_the_command_compares_six_starts_or_a_residual_stack(capsys):
 
 def test_the_lessons_networks_are_fixed(capsys, monkeypatch, lessons):
     monkeypatch.setattr("fastinit.propagation.stack.lesson", lambda **sample: lessons)
-    status, out, err = run_cli(capsys, "seed3")
+    status, out, err = run_cli(capsys, "--lesson")
     assert (status, err) == (0, "")
     assert out.splitlines() == lessons.lines()
-    status, out, err = run_cli(capsys, "seed3", "--width", 64, "--init", "normal")
+    status, out, err = run_cli(capsys, "--lesson", "--width", 64, "--init", "normal")
     assert (status, out) == (2, "")
-    assert "leave out --init, --width" in err
+    assert "leave out --initializer, --width" in err
 
 
 @pytest.mark.parametrize(
@@ -482,7 +482,7 @@ def test_the_lessons_networks_are_fixed(capsys, monkeypatch, lessons):
         (("--residual", 99_999_999_999), "take fewer"),
         (("--inputs", 99_999_999_999), "take fewer"),
         (("--seeds", 99_999_999_999), "take fewer"),
-        (("seed3", "--seeds", 99_999_999_999), "take fewer"),
+        (("--lesson", "--seeds", 99_999_999_999), "take fewer"),
         (("--layers", 2**63), "take fewer"),
     ],
 )

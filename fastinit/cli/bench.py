@@ -1,0 +1,46 @@
+"""``fastinit bench``: fills beside memory itself, on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from .options import DTYPE_WORDS, add_dtype, dtype_of
+from .printing import GOOD
+
+if TYPE_CHECKING:
+    from .timing import Timing
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the size, the threads and the rounds."""
+    parser.add_argument("--mib", type=int, default=512, help="size of the buffer in MiB (default 512)")
+    parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
+    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each contestant (default 5)")
+    add_dtype(parser, "one dtype (default: all)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Time every dtype and print each table as soon as it is measured."""
+    from .machine import machine  # noqa: PLC0415
+
+    if options.mib < 1 or options.rounds < 1:
+        raise ValueError("--mib and --rounds must be at least 1")
+    dtype = dtype_of(options)
+    seconds = {name: _timed(options, name) for name in ((dtype,) if dtype else DTYPE_WORDS.values())}
+    if options.json:
+        print(json.dumps({"machine": machine(), "threads": options.threads, "seconds": seconds}))
+    return GOOD
+
+
+def _timed(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from .timing import fill_and_limits, in_turn, resident, table  # noqa: PLC0415
+
+    buffer = resident(dtype, options.mib << 20)
+    timings: dict[str, Timing] = in_turn(fill_and_limits(dtype, buffer, options.threads), options.rounds)
+    if not options.json:
+        print("\n".join(table(dtype, buffer.size, timings)), flush=True)
+    return {name: asdict(timing) for name, timing in timings.items()}

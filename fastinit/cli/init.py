@@ -1,0 +1,74 @@
+"""``fastinit init``: a whole model into one file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from .options import add_plan, plan_of
+from .printing import GOOD, print_either
+from .progress import Progress, add_quiet
+
+if TYPE_CHECKING:
+    from ..checkpoint import Written
+    from ..plan import Plan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the model, its plan's options, and the file."""
+    add_plan(parser)
+    parser.add_argument("--out", required=True, metavar="FILE", help="the .safetensors file to write")
+    parser.add_argument("--memset", action="store_true", help="compare with libc's memset of the same size")
+    add_quiet(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the model and print the time that took."""
+    from ..checkpoint import write_checkpoint  # noqa: PLC0415
+
+    plan = plan_of(options)
+    with Progress("init", options.quiet) as progress:
+        written = write_checkpoint(plan, options.out, progress)
+    facts, line = _described(options.out, plan, written)
+    lines = [line]
+    if options.memset:
+        more, line = _beside_memset(plan.nbytes, written.fill_seconds)
+        facts |= more
+        lines.append(line)
+    print_either(options, facts, lines)
+    return GOOD
+
+
+def _described(file: str, plan: Plan, written: Written) -> tuple[dict[str, Any], str]:
+    from ..views.table import counted  # noqa: PLC0415
+
+    rate = _rate(plan.nbytes, written.fill_seconds)
+    facts = {
+        "file": file,
+        "tensors": len(plan),
+        "bytes": written.size,
+        "seconds": written.seconds,
+        "fill_seconds": written.fill_seconds,
+        "gb_per_second": rate,
+    }
+    line = (
+        f"wrote {file}: {counted(len(plan), 'tensor')}, {written.size:,} bytes in "
+        f"{written.seconds:.3f} s to disk; filled in {written.fill_seconds:.3f} s, {rate:.2f} GB/s"
+    )
+    return facts, line
+
+
+def _beside_memset(nbytes: int, fill_seconds: float) -> tuple[dict[str, Any], str]:
+    from .timing import memset_seconds  # noqa: PLC0415
+
+    seconds = memset_seconds(nbytes)
+    ratio = fill_seconds / seconds if seconds else 0.0
+    line = (
+        f"memset of the same size in memory: {seconds:.3f} s, {_rate(nbytes, seconds):.2f} GB/s; "
+        f"the fill of the mapped file took {ratio:.2f} times as long"
+    )
+    return {"memset_seconds": seconds, "ratio_to_memset": ratio}, line
+
+
+def _rate(nbytes: int, seconds: float) -> float:
+    return nbytes / seconds / 1e9 if seconds else 0.0

@@ -1,0 +1,139 @@
+"""Arguments that several commands share, each beside the code that reads it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..lessons.digits import Digits
+    from ..plan import Plan
+
+DTYPE_WORDS = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8_e4m3": "float8_e4m3fn",
+    "f8_e5m2": "float8_e5m2",
+}
+"""The command line's word for each dtype that weights can be drawn in."""
+
+
+def add_dtype(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add --dtype with the help `text`."""
+    parser.add_argument("--dtype", choices=tuple(DTYPE_WORDS), help=text)
+
+
+def dtype_of(options: argparse.Namespace) -> str | None:
+    """Return the name of the dtype that --dtype asks for; None without it."""
+    return DTYPE_WORDS[options.dtype] if options.dtype else None
+
+
+def add_seed(parser: argparse.ArgumentParser, text: str = "0 to 2**64 - 1") -> None:
+    """Add --seed with the help `text`."""
+    parser.add_argument("--seed", type=int, default=17, help=f"{text} (default 17)")
+
+
+# ---- a model's plan ----------------------------------------------------------------------------------
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the model, and the options that make its plan."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a .safetensors file (its header is enough), a .json of specs, or a bundled name such as gpt2-124m",
+    )
+    add_seed(parser)
+    parser.add_argument("--policy", default="xavier", help="the rules that choose initializers (default xavier)")
+    parser.add_argument(
+        "--order",
+        default="named",
+        choices=("named", "sequential"),
+        help="a stream per tensor name (default), or the seed's one stream in the model's order",
+    )
+    add_dtype(parser, "store floating tensors so (default: as the model says)")
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    """Return the plan of the model and the options of `add_plan`."""
+    from ..plan import Plan  # noqa: PLC0415
+
+    dtype = dtype_of(options)
+    return Plan.from_layout(options.model, options.seed, options.policy, order=options.order, dtype=dtype)
+
+
+# ---- digits of the user's own ------------------------------------------------------------------------
+
+
+def add_digits(parser: argparse.ArgumentParser) -> None:
+    """Add the files of images and labels."""
+    parser.add_argument(
+        "--images", metavar="FILE", help="training images in MNIST's idx format (default: built in)"
+    )
+    parser.add_argument("--labels", metavar="FILE", help="their labels")
+    parser.add_argument("--test-images", metavar="FILE", help="held-out images (default: every fifth of --images)")
+    parser.add_argument("--test-labels", metavar="FILE", help="their labels")
+
+
+def digits_of(options: argparse.Namespace) -> Digits | None:
+    """Return the digits of the files given, or None for those that come with the package."""
+    from ..lessons.digits import read_digits  # noqa: PLC0415
+
+    files = (options.images, options.labels, options.test_images, options.test_labels)
+    if not any(files):
+        return None
+    if not (options.images and options.labels):
+        raise ValueError("digits of your own need both --images FILE and --labels FILE")
+    return read_digits(*files)
+
+
+# ---- views -------------------------------------------------------------------------------------------
+
+
+def add_views(parser: argparse.ArgumentParser) -> None:
+    """Add --figure and --html, for a result with a drawing."""
+    parser.add_argument(
+        "--figure", metavar="FILE", type=_figure_file, help="draw it into FILE, .svg or .png (needs matplotlib)"
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", type=_drawn_file, help="write one self-contained page (needs matplotlib)"
+    )
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Add --html, for a result whose page has no drawing."""
+    parser.add_argument("--html", metavar="FILE", type=_file, help="write one self-contained page")
+    parser.set_defaults(figure=None)
+
+
+def _figure_file(path: str) -> str:
+    from ..views import figure as figures  # noqa: PLC0415
+
+    try:
+        figures.format_of(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return _drawn_file(path)
+
+
+def _drawn_file(path: str) -> str:
+    from ..views import figure as figures  # noqa: PLC0415
+
+    try:
+        figures.style()
+    except ImportError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return _file(path)
+
+
+def _file(path: str) -> str:
+    """Refuse a file that cannot be written while the arguments are read, not after a minute's computation."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise argparse.ArgumentTypeError(f"cannot write {path!r}: there is no folder {folder!r}")
+    if os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"cannot write {path!r}: it is a folder")
+    return path

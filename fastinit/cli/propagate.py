@@ -1,0 +1,71 @@
+"""``fastinit propagate``: activations and gradients through depth."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from .options import add_seed, add_views
+from .printing import deliver
+
+NETWORK = ("activation", "initializer", "layers", "residual_layers", "width")
+"""The options that describe a network; the lesson's networks are fixed."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the network and the sample."""
+    parser.add_argument(
+        "--lesson", action="store_true", help="the lesson's networks, beside what is often said of them"
+    )
+    _add_network(parser)
+    parser.add_argument("--inputs", type=int, default=256, metavar="B", help="inputs in a batch (default 256)")
+    parser.add_argument("--seeds", type=int, default=5, metavar="K", help="networks measured (default 5)")
+    add_seed(parser, "seed of the first")
+    add_views(parser)
+
+
+def _add_network(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--activation", metavar="NAME", help="the nonlinearity (default relu)")
+    parser.add_argument(
+        "--initializer",
+        metavar="INITIALIZER",
+        help='a name such as kaiming_normal, or JSON: {"kind": "normal", "mean": 0, "std": 0.02} '
+        "(default: six initializers side by side)",
+    )
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument("--layers", type=int, metavar="L", help="weight matrices (default 50)")
+    depth.add_argument(
+        "--residual-layers",
+        type=int,
+        metavar="N",
+        help="2N additions x + f(x), with and without the factor 1/sqrt(2N)",
+    )
+    parser.add_argument("--width", type=int, metavar="W", help="units of every layer (default 512)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure the networks asked for, and print signals beside theory."""
+    # numpy's BLAS reads this when it is loaded. One thread a product is fastest: the products are small, and
+    # every CPU already runs a network of its own.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sample = {name: getattr(options, name) for name in ("inputs", "seeds", "seed")}
+    network = {name: getattr(options, name) for name in NETWORK if getattr(options, name) is not None}
+    if options.lesson and network:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in network)
+        raise ValueError(f"the networks of --lesson are fixed: leave out {given}")
+    return deliver(options, _measure(options.lesson, network, sample))
+
+
+def _measure(lesson: bool, network: dict[str, Any], sample: dict[str, Any]) -> Any:
+    from ..propagation import stack as propagation  # noqa: PLC0415
+
+    if lesson:
+        return propagation.lesson(**sample)
+    names = {"initializer": "init", "residual_layers": "blocks"}
+    network = {names.get(name, name): value for name, value in network.items()}
+    if "blocks" in network:
+        return propagation.residual_stack(**network, **sample)
+    if "init" in network:
+        return propagation.propagate(**{"activation": "relu", **network}, **sample)
+    return propagation.six_schemes(**network, **sample)

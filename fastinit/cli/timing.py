@@ -1,0 +1,143 @@
+"""Time a fill beside its physical limit, in one run: a constant written by the same stores, and libc's memset.
+
+Machines are shared and noisy. So the contestants run in turn (A B C A B C ...), and a figure is a median with its
+spread. Peers (numpy, torch and others) stand in ``bench/peers.py``, outside the package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._engine.dtypes import BY_NAME
+from .._engine.parts import Array
+from ..functions import constant, xavier_uniform
+
+Contestant = Callable[[], object]
+"""One call to time."""
+
+FASTINIT = "fastinit xavier_uniform"
+"""The fill itself."""
+
+LIMIT = "constant fill, same stores"
+"""The fill without its arithmetic."""
+
+MEMSET = "libc memset"
+"""Ordinary stores, as everybody knows them."""
+
+_MEMSET_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one contestant: the median of its runs, the fastest and the slowest."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        """Half the range over the median."""
+        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+
+
+def in_turn(contestants: dict[str, Contestant], rounds: int = 7, pause: float = 0.0) -> dict[str, Timing]:
+    """Time every contestant once in each round, after one round to warm up.
+
+    Parameters
+    ----------
+    contestants : dict of str to callable
+        Name and call.
+    rounds : int, default 7
+        Timed runs of each.
+    pause : float, default 0.0
+        Seconds to wait before each run: the thread pools of OpenMP and jax spin for a while after their work, and
+        would slow the next contestant.
+
+    Returns
+    -------
+    dict of str to Timing
+        By contestant, in the order given.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for number in range(rounds + 1):
+        for name, run in contestants.items():
+            time.sleep(pause)
+            elapsed = _seconds(run)
+            if number:
+                seconds[name].append(elapsed)
+    return {name: Timing(statistics.median(runs), min(runs), max(runs)) for name, runs in seconds.items()}
+
+
+def _seconds(run: Contestant) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def resident(dtype: str, nbytes: int) -> Array:
+    """Return a buffer of at most `nbytes` bytes in one axis, backed by memory, for weights of `dtype`."""
+    chosen = BY_NAME[dtype]
+    return np.ones(nbytes, np.uint8)[: nbytes // chosen.itemsize * chosen.itemsize].view(chosen.bits)
+
+
+def as_matrix(buffer: Array) -> Array:
+    """Return the same contiguous memory with two axes, because a Xavier fill needs fans."""
+    rows = next(n for n in (1024, 64, 4, 2, 1) if buffer.size % n == 0 and buffer.size >= n)
+    return buffer.reshape(rows, -1)
+
+
+def fill_and_limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contestant]:
+    """Return the fill of `buffer` with weights of `dtype`, the limit, and memset."""
+    matrix = as_matrix(buffer)
+    return {
+        FASTINIT: lambda: xavier_uniform(None, 17, out=matrix, dtype=dtype, threads=threads),
+        LIMIT: lambda: constant(None, 0.5, out=matrix, dtype=dtype, threads=threads),
+        MEMSET: _memset(buffer),
+    }
+
+
+def memset_seconds(nbytes: int, rounds: int = 5) -> float:
+    """Return the median time libc's memset takes over `nbytes` of resident memory.
+
+    Parameters
+    ----------
+    nbytes : int
+        Bytes; of more than 1 GiB only 1 GiB is written, and the time scaled.
+    rounds : int, default 5
+        Runs to take the median of.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
+    measured = min(nbytes, _MEMSET_LIMIT)
+    if measured == 0:
+        return 0.0
+    buffer = np.ones(measured, np.uint8)
+    return in_turn({MEMSET: _memset(buffer)}, rounds)[MEMSET].median * (nbytes / measured)
+
+
+def _memset(buffer: Array) -> Contestant:
+    address, nbytes = buffer.ctypes.data, buffer.nbytes
+    return lambda: ctypes.memset(address, 0, nbytes)
+
+
+def table(dtype: str, elements: int, timings: dict[str, Timing]) -> list[str]:
+    """Return text lines: ns an element, GB/s, and the time as a multiple of fastinit's."""
+    nbytes = elements * BY_NAME[dtype].itemsize
+    own = timings[FASTINIT].median
+    lines = [f"{dtype}, {nbytes:,} bytes{'':<12}  ns/element    GB/s  times fastinit's   spread"]
+    for name, timing in timings.items():
+        lines.append(
+            f"  {name:<36}{timing.median / elements * 1e9:>10.3f}{nbytes / timing.median / 1e9:>8.2f}"
+            f"{timing.median / own:>18.2f}{timing.spread:>8.0%}"
+        )
+    return lines

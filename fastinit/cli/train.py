@@ -1,0 +1,37 @@
+"""``fastinit train``: one network from different starting weights."""
+
+from __future__ import annotations
+
+import argparse
+
+from .options import add_digits, add_views, digits_of
+from .printing import deliver
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the runs, the optimizer and the data."""
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each start (default 5)")
+    parser.add_argument("--epochs", type=int, default=30, help="passes over the data in a run (default 30)")
+    parser.add_argument("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd", help="(default sgd)")
+    parser.add_argument(
+        "--pretrained",
+        metavar="FILE",
+        help="a .safetensors file of layer.0.weight, layer.0.bias, layer.1.weight, layer.1.bias "
+        "(default: an earlier run on half of the images)",
+    )
+    add_digits(parser)
+    add_views(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train, and print the comparison."""
+    from ..lessons.training import compare_starts  # noqa: PLC0415
+
+    result = compare_starts(
+        digits_of(options),
+        seeds=options.seeds,
+        epochs=options.epochs,
+        optimizer=options.optimizer,
+        pretrained=options.pretrained,
+    )
+    return deliver(options, result)
