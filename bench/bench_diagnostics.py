@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from fastinit import Plan, write_checkpoint
-from fastinit._engine.speed import in_turn
+from fastinit.cli.timing import in_turn
 from fastinit.diagnosis.judge import diagnose
 
 CHUNK = 1 << 19

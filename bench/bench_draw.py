@@ -7,10 +7,11 @@ import ctypes
 
 import numpy as np
 import pytest
+from peers import MKL_GENERATORS, mkl, mkl_stream
 
 import fastinit
 from fastinit import _core
-from fastinit._engine.speed import in_turn, mkl
+from fastinit.cli.timing import in_turn
 
 NBYTES = 512 << 20
 
@@ -40,8 +41,7 @@ def bench_normal_float64(benchmark, record):
     rivals["normal float64 vs torch normal_"] = (tensor.normal_, 9.5)
     library = mkl()
     if library is not None:
-        stream = ctypes.c_void_p()
-        library.vslNewStream(ctypes.byref(stream), ctypes.c_int(0xD00000), ctypes.c_uint(17))
+        stream = mkl_stream(library, dict(MKL_GENERATORS)["SFMT19937"])
 
         def icdf():
             address = ctypes.c_void_p(out.ctypes.data)

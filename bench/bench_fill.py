@@ -8,10 +8,11 @@ import ctypes
 
 import numpy as np
 import pytest
+from peers import compare
 
 import fastinit
 from fastinit import _core
-from fastinit._engine.speed import FASTINIT, LIMIT, MEMSET, compare, in_turn
+from fastinit.cli.timing import FASTINIT, LIMIT, MEMSET, in_turn
 
 NBYTES = 512 << 20
 LEVELS = [name for name, runs in _core.levels().items() if runs]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fastinit import GraphRetention, NamedParameter, Tensor, TensorValue
-from fastinit._engine.speed import in_turn
 from fastinit.autodiff import SGD
+from fastinit.cli.timing import in_turn
 
 BATCH, RATE = 64, 0.01
 NETS = {"784-10-10": (784, 10, 10), "512-512-512-512": (512, 512, 512, 512)}

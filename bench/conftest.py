@@ -1,13 +1,16 @@
-"""Collects what the cases measured: a table on the terminal, and one JSON file in results/ with the machine."""
+"""Collect the figures of the cases: a table on the terminal, and one JSON file in results/ with the machine."""
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from fastinit._engine.speed import machine
+from fastinit.cli.machine import machine
+
+sys.path.insert(0, str(Path(__file__).parent))  # for peers.py, in every import mode of pytest
 
 RESULTS = Path(__file__).parent / "results"
 _rows: list[dict[str, object]] = []
@@ -36,7 +39,7 @@ def pytest_sessionfinish():
     """Write results/<date>.json."""
     if _rows:
         RESULTS.mkdir(exist_ok=True)
-        commit = ["git", "-C", str(RESULTS), "rev-parse", "HEAD"]  # also where an installed copy is measured
+        commit = ["git", "-C", str(RESULTS), "rev-parse", "HEAD"]  # an installed copy knows no commit
         head = subprocess.run(commit, capture_output=True, text=True, check=False).stdout.strip() or None
         facts = {"machine": {**machine(), "commit": head}, "date": time.strftime("%Y-%m-%d"), "rows": _rows}
         (RESULTS / f"{time.strftime('%Y-%m-%d')}.json").write_text(json.dumps(facts, indent=1) + "\n")
