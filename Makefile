@@ -1,18 +1,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LAYOUT ?= all-minilm-l6-v2
+MODEL ?= all-minilm-l6-v2
 SEED ?= 17
 
-C_FILES := $(filter-out csrc/quantile_table.h, $(wildcard csrc/*.[ch] tests/native/*.c))
-SOURCES := pyproject.toml setup.py $(wildcard csrc/*.[ch] fastinit/*.pyx)
+CORE := $(wildcard csrc/*.[ch] csrc/levels/*.[ch])
+C_FILES := $(filter-out csrc/quantile_table.h, $(CORE)) $(wildcard tests/native/*.c)
+SOURCES := pyproject.toml setup.py $(CORE) $(wildcard fastinit/*.pyx)
 
 .PHONY: run test accuracy pictures lint bench wheel clean
 
 run: $(VENV)/.built
 	mkdir -p run
-	$(BIN)/fastinit init $(LAYOUT) --seed $(SEED) --out run/$(LAYOUT).safetensors --memset
-	$(BIN)/fastinit verify run/$(LAYOUT).safetensors
+	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --memset
+	$(BIN)/fastinit verify run/$(MODEL).safetensors
 
 test: $(VENV)/.built-test
 	$(BIN)/python -m pytest -q
