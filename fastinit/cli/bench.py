@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from .options import DTYPE_WORDS, add_dtype, dtype_of
+from .options import add_dtype, dtype_of
 from .printing import GOOD
 
 if TYPE_CHECKING:
@@ -23,12 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Time every dtype and print each table as soon as it is measured."""
+    from .._engine.dtypes import FLOATS  # noqa: PLC0415
     from .machine import machine  # noqa: PLC0415
 
     if options.mib < 1 or options.rounds < 1:
         raise ValueError("--mib and --rounds must be at least 1")
     dtype = dtype_of(options)
-    seconds = {name: _timed(options, name) for name in ((dtype,) if dtype else DTYPE_WORDS.values())}
+    names = (dtype,) if dtype else tuple(row.name for row in FLOATS)
+    seconds = {name: _timed(options, name) for name in names}
     if options.json:
         print(json.dumps({"machine": machine(), "threads": options.threads, "seconds": seconds}))
     return GOOD

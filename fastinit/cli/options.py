@@ -10,25 +10,19 @@ if TYPE_CHECKING:
     from ..lessons.digits import Digits
     from ..plan import Plan
 
-DTYPE_WORDS = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f8_e4m3": "float8_e4m3fn",
-    "f8_e5m2": "float8_e5m2",
-}
-"""The command line's word for each dtype that weights can be drawn in."""
-
 
 def add_dtype(parser: argparse.ArgumentParser, text: str) -> None:
     """Add --dtype with the help `text`."""
-    parser.add_argument("--dtype", choices=tuple(DTYPE_WORDS), help=text)
+    from .._engine.dtypes import BY_WORD  # noqa: PLC0415
+
+    parser.add_argument("--dtype", choices=tuple(BY_WORD), help=text)
 
 
 def dtype_of(options: argparse.Namespace) -> str | None:
     """Return the name of the dtype that --dtype asks for; None without it."""
-    return DTYPE_WORDS[options.dtype] if options.dtype else None
+    from .._engine.dtypes import BY_WORD  # noqa: PLC0415
+
+    return BY_WORD[options.dtype].name if options.dtype else None
 
 
 def add_seed(parser: argparse.ArgumentParser, text: str = "0 to 2**64 - 1") -> None:
@@ -62,7 +56,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
     from ..plan import Plan  # noqa: PLC0415
 
     dtype = dtype_of(options)
-    return Plan.from_layout(options.model, options.seed, options.policy, order=options.order, dtype=dtype)
+    return Plan.from_specs(options.model, options.seed, options.policy, order=options.order, dtype=dtype)
 
 
 # ---- digits of the user's own ------------------------------------------------------------------------

@@ -22,8 +22,8 @@ def run(options: argparse.Namespace) -> int:
     advice = recommend(options.activation, options.residual_layers)
     facts = {
         "initializer": advice.initializer.to_json(),
-        "scheme": advice.initializer.scheme,
+        "scheme": advice.initializer.name,
         "reason": advice.reason,
     }
-    print_either(options, facts, [f"{options.activation}: {advice.initializer.scheme}", advice.reason])
+    print_either(options, facts, [f"{options.activation}: {advice.initializer.name}", advice.reason])
     return GOOD

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from .._engine.axes import SPATIAL
-from .._engine.constructions import LARGEST_NORMAL, DeltaOrthogonal, Diagonal, Orthogonal, Sparse
-from .._engine.distributions import CenteredUniform, Constant, Content, Normal, TruncatedNormal, Uniform
-from .._engine.dtypes import DType, narrowed, widened
+from .._engine.constructions import DeltaOrthogonal, Diagonal, Orthogonal, Sparse
+from .._engine.distributions import CenteredUniform, Constant, Normal, TruncatedNormal, Uniform
+from .._engine.distributions import Distribution as Content
+from .._engine.dtypes import DType
+from .._engine.narrow import narrowed, widened
+from .._engine.probability import LARGEST_NORMAL
 from ..plan import PlannedTensor
 
 Array = np.ndarray[Any, Any]
@@ -83,7 +86,7 @@ def of_planned(tensor: PlannedTensor, stored_as: DType | None = None) -> Expecte
     >>> expected.std, expected.kurtosis, expected.high  # sqrt(2 / 6), a uniform's, sqrt(6 / 6)
     (0.5773502691896258, -1.2, 1.0)
     """
-    content, source = tensor.content, f"the plan's {tensor.scheme}"
+    content, source = tensor.distribution, f"the plan's {tensor.initializer}"
     dtype = stored_as or tensor.dtype
 
     def expected(mean: float, std: float, kurtosis: float | None, low: float, high: float) -> Expected:

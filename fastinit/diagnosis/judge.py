@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import _core
 from .._engine.checks import as_nonnegative
-from .._engine.constructions import Construction
+from .._engine.constructions import WholeTensor as Construction
 from .._engine.distributions import Positions
 from .._engine.dtypes import DType
 from .._engine.fill import fill
@@ -425,12 +425,12 @@ def _drawn(tensors: list[StoredTensor], planned: dict[str, PlannedTensor]) -> tu
         wanted = planned.get(tensor.name)
         if wanted is None or (wanted.shape, wanted.dtype) != (tensor.spec.shape, tensor.spec.dtype):
             continue
-        if not wanted.draws or isinstance(wanted.content, Construction | Positions):
+        if not wanted.draws or isinstance(wanted.distribution, Construction | Positions):
             continue
         count = min(64, tensor.spec.size)
         part = fill(
             (wanted.size,),
-            wanted.content,
+            wanted.distribution,
             wanted.state,
             dtype=wanted.dtype,
             index=slice(0, count),

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .._engine.constructions import Orthogonal
-from .._engine.distributions import CenteredUniform, Constant, Content, Normal, TruncatedNormal, Uniform
-from .._engine.gains import NONLINEARITIES
+from .._engine.distributions import CenteredUniform, Constant, Normal, TruncatedNormal, Uniform
+from .._engine.distributions import Distribution as Content
+from .._engine.gains import ACTIVATION_NAMES
 from ..autodiff.operations import OPERATIONS
 from ..initializers import Initializer
 
@@ -53,7 +54,7 @@ def _elu(scale: float, alpha: float) -> Activation:
 
 _LINEAR = Activation(lambda z: z, np.ones_like, homogeneous=True)
 ACTIVATIONS = {
-    **dict.fromkeys(NONLINEARITIES, _LINEAR),  # a convolution's gain is that of no activation
+    **dict.fromkeys(ACTIVATION_NAMES, _LINEAR),  # a convolution's gain is that of no activation
     "sigmoid": _of_the_tape("sigmoid"),
     "tanh": _of_the_tape("tanh"),
     "relu": _of_the_tape("relu", homogeneous=True),
@@ -107,7 +108,7 @@ def expected(
     >>> [round(float(x), 6) for x in rms], [round(float(x), 6) for x in gradients]
     ([1.0, 0.707107, 0.5], [0.5, 0.707107, 1.0])
     """
-    variance = _variance(initializer.content((width, width)), width)
+    variance = _variance(initializer.for_shape((width, width)), width)
     if variance is None:
         return None, None, None
     function, spread = ACTIVATIONS[activation], math.sqrt(width * variance)

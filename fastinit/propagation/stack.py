@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from .._engine.checks import as_choice, as_u64
 from .._engine.cpus import default_threads
-from .._engine.gains import NONLINEARITIES
+from .._engine.gains import ACTIVATION_NAMES
 from .._engine.generator import stream_for
-from ..functions import initialize, normal
-from ..initializers import ZEROS, Constant, Initializer, Normal, Residual, kaiming, lecun, parse, xavier
+from ..functions import as_initializer, initialize, normal
+from ..initializers import ZEROS, Constant, Initializer, Normal, Residual, kaiming, lecun, xavier
 from ..views.table import Cell, Table, counted, notebook
 from .mean_field import ACTIVATIONS, Activation, expected
 
@@ -112,9 +112,9 @@ class Stack:
     residual: bool = False
 
     def __post_init__(self) -> None:
-        as_choice(self.activation, NONLINEARITIES, "activation")
+        as_choice(self.activation, ACTIVATION_NAMES, "activation")
         if isinstance(self.initializer, str):
-            object.__setattr__(self, "initializer", parse(self.initializer))
+            object.__setattr__(self, "initializer", as_initializer(self.initializer))
         if not isinstance(self.initializer, Initializer):
             raise TypeError(f"initializer must be an initializer or the name of one, got {self.initializer!r}")
         for size in ("layers", "width", "inputs"):
@@ -616,7 +616,7 @@ def _label(initializer: Initializer) -> str:
         return f"N(0, std {initializer.std:.4g})"
     if isinstance(initializer, Constant):
         return f"constant {initializer.value:.4g}"
-    return initializer.scheme
+    return initializer.name
 
 
 def _row(signal: Signal, marks: list[int]) -> tuple[Cell, ...]:
