@@ -19,7 +19,7 @@ import reference_quantile as reference
 from mpmath import mp, mpf
 
 from fastinit import _core
-from fastinit._engine.distributions import Normal, Uniform, from_json, to_json
+from fastinit._engine.distributions import Normal, Uniform
 from fastinit._engine.fill import fill
 from fastinit.errors import DistributionError
 
@@ -238,8 +238,8 @@ def _to_bfloat16(w):
     [(0.0, -1.0), (0.0, float("nan")), (0.0, float("inf")), (float("nan"), 1.0), (float("inf"), 1.0)],
 )
 def test_refuses_what_is_no_spread(mean, std):
-    with pytest.raises(DistributionError, match="no spread"):
-        fill((2,), Normal(mean, std), 1)
+    with pytest.raises(ValueError, match="must be finite"):
+        Normal(mean, std)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_minus_zero_is_the_same_mean():
 
 
 def test_json_round_trip():
-    assert from_json(to_json(Normal(0.5, 0.02))) == Normal(0.5, 0.02)
+    assert Normal.from_json(Normal(0.5, 0.02).to_json()) == Normal(0.5, 0.02)
 
 
 def test_table_is_the_generators():
