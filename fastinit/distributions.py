@@ -48,7 +48,7 @@ class Constant:  # noqa: PLW1641  # dataclass makes the hash
     __eq__ = same_bits
 
     kind: ClassVar[str] = "constant"
-    base: ClassVar[int] = _core.CONSTANT
+    base: ClassVar[int] = _core.BASES["constant"]
     draws_per_weight: ClassVar[int] = 0
 
     @property
@@ -65,7 +65,7 @@ class Uniform:
     high: float
 
     kind: ClassVar[str] = "uniform"
-    base: ClassVar[int] = _core.UNIFORM
+    base: ClassVar[int] = _core.BASES["uniform"]
     draws_per_weight: ClassVar[int] = 1
 
     @property
@@ -81,7 +81,7 @@ class CenteredUniform:
     limit: float
 
     kind: ClassVar[str] = "centered_uniform"
-    base: ClassVar[int] = _core.CENTERED_UNIFORM
+    base: ClassVar[int] = _core.BASES["centered_uniform"]
     draws_per_weight: ClassVar[int] = 1
 
     @property
@@ -106,7 +106,7 @@ class Normal:
     std: float
 
     kind: ClassVar[str] = "normal"
-    base: ClassVar[int] = _core.NORMAL
+    base: ClassVar[int] = _core.BASES["normal"]
     draws_per_weight: ClassVar[int] = 1
 
     @property
@@ -135,7 +135,7 @@ class TruncatedNormal:
     upper: float
 
     kind: ClassVar[str] = "truncated_normal"
-    base: ClassVar[int] = _core.TRUNCATED
+    base: ClassVar[int] = _core.BASES["truncated_normal"]
     draws_per_weight: ClassVar[int] = 1
 
     @property

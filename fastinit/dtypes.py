@@ -64,12 +64,12 @@ class DType:
 
 
 FLOATS = (
-    DType("float64", "F64", 8, _core.FLOAT64),
-    DType("float32", "F32", 4, _core.FLOAT32),
-    DType("float16", "F16", 2, _core.FLOAT16),
-    DType("bfloat16", "BF16", 2, _core.BFLOAT16),
-    DType("float8_e4m3fn", "F8_E4M3", 1, _core.FLOAT8_E4M3FN),
-    DType("float8_e5m2", "F8_E5M2", 1, _core.FLOAT8_E5M2),
+    DType("float64", "F64", 8, _core.DTYPES["float64"]),
+    DType("float32", "F32", 4, _core.DTYPES["float32"]),
+    DType("float16", "F16", 2, _core.DTYPES["float16"]),
+    DType("bfloat16", "BF16", 2, _core.DTYPES["bfloat16"]),
+    DType("float8_e4m3fn", "F8_E4M3", 1, _core.DTYPES["float8_e4m3fn"]),
+    DType("float8_e5m2", "F8_E5M2", 1, _core.DTYPES["float8_e5m2"]),
 )
 INTEGERS = (
     DType("int64", "I64", 8),

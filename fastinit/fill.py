@@ -213,7 +213,7 @@ def prepare(content: Content, dtype: DType) -> _core.Spec | None:
             raise DistributionError(f"{content} cannot be stored as {dtype.name}")
         return None
     if isinstance(content, Construction):
-        spec, drawn = _core.Spec(_core.CONSTANT, dtype.code, (content.largest,)), None
+        spec, drawn = _core.Spec(_core.BASES["constant"], dtype.code, (content.largest,)), None
     else:
         spec = drawn = _core.Spec(content.base, dtype.code, content.parameters)
     if spec.status == _core.OK:

@@ -47,7 +47,7 @@ def rescaled(content: Content, factor: float, p: float = 1.0, q: float = 1.0) ->
     values = [(name, getattr(content, name)) for name in cls.__match_args__]  # every content is a dataclass
     scaled = cls(*[_core.rescale(value, factor, p, q) if name in spreads else value for name, value in values])
     if cls is distributions.Uniform and math.isfinite(scaled.high - scaled.low):
-        spec = _core.Spec(cls.base, _core.FLOAT64, scaled.parameters)
+        spec = _core.Spec(cls.base, _core.DTYPES["float64"], scaled.parameters)
         if spec.status == _core.NOT_AN_INTERVAL:  # the bounds have met: a spread of 0, which still takes its draws
             return distributions.Normal(scaled.low, 0.0)
     return scaled  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fno-math-errno"]
-CORE = sorted((ROOT / "csrc").glob("*.c"))
+CORE = sorted((ROOT / "csrc").rglob("*.c"))
 REQUIRED = {level for level in os.environ.get("FASTINIT_REQUIRE_LEVELS", "").split(",") if level}
 
 # name: compiler, emulator, what only this target has

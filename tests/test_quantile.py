@@ -123,7 +123,7 @@ def test_a_million_adjacent_pairs_are_in_order(tmp_path):
     if shutil.which("gcc") is None:
         pytest.skip("no gcc here")
     program = tmp_path / "order"
-    sources = [ROOT / "tests" / "native" / "order.c", *sorted((ROOT / "csrc").glob("*.c"))]
+    sources = [ROOT / "tests" / "native" / "order.c", *sorted((ROOT / "csrc").rglob("*.c"))]
     flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", f"-I{ROOT / 'csrc'}"]
     subprocess.run(["gcc", *flags, *map(str, sources), "-lm", "-o", str(program)], check=True)
     for name in (name for name, here in _core.levels().items() if here):

@@ -292,7 +292,7 @@ def test_a_hosts_rounding_mode_changes_no_constant(mode):
 def test_constants_that_are_none_never_reach_the_tables():
     """An index of them computed from t = 0."""
     for wrong in [(0.0,) * 4, (math.nan,) * 4, (1.0, 0.0, 0.0, 0.0), (-1.0, 1.0, 0.5, 0.0)]:
-        spec = _core.Spec(_core.TRUNCATED, _core.FLOAT64, (0.0, 1.0, -2.0, 2.0, *wrong))
+        spec = _core.Spec(_core.BASES["truncated_normal"], _core.DTYPES["float64"], (0.0, 1.0, -2.0, 2.0, *wrong))
         assert spec.status == _core.NOT_AN_INTERVAL
 
 

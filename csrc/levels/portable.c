@@ -1,10 +1,12 @@
 /* The specification in plain C: every other level equals this file bit for bit. */
-#include "convert.h"
-#include "kernels.h"
-#include "splitmix64.h"
-#include "truncated.h"
+#include "../formats.h"
+#include "../splitmix64.h"
+#include "../truncated.h"
+#include "level.h"
 
 #define LEVEL portable
+
+/* ---- bases ---- */
 
 static inline double constant(uint64_t draw, const fi_spec *spec) {
     (void)draw;
@@ -25,10 +27,12 @@ static inline double normal(uint64_t draw, const fi_spec *spec) {
     return clamp(spec->shift + scaled, spec->lo, spec->hi);
 }
 
-static inline double truncated(uint64_t draw, const fi_spec *spec) {
+static inline double truncated_normal(uint64_t draw, const fi_spec *spec) {
     double scaled = spec->scale * truncated_quantile((double)top53(draw), spec);
     return clamp(spec->shift + scaled, spec->lo, spec->hi);
 }
+
+/* ---- dtypes ---- */
 
 static inline double to_float64(double w) { return w; }
 static inline float to_float32(double w) { return (float)w; }
@@ -37,21 +41,21 @@ static inline uint16_t to_bfloat16(double w) { return (uint16_t)to_format(w, &fo
 static inline uint8_t to_float8_e4m3fn(double w) { return (uint8_t)to_format(w, &formats[FI_FLOAT8_E4M3FN]); }
 static inline uint8_t to_float8_e5m2(double w) { return (uint8_t)to_format(w, &formats[FI_FLOAT8_E5M2]); }
 
+/* ---- kernels ---- */
+
 /* Clamping before the rounding gives the same weight as after it: lo and hi are values of the dtype
  * and rounding is monotone (a zero lo carries the sign that rounding would leave). */
-#define DEFINE_FILL(base, dtype, type)                                                                   \
-    static void CONCAT(fill_##base##_##dtype, LEVEL)(void *out, size_t count, uint64_t x, uint64_t step, \
-                                                     const fi_spec *spec, bool stream) {                 \
-        (void)stream;                                                                                    \
-        type *weights = out;                                                                             \
-        for (size_t j = 0; j < count; j++, x += step) weights[j] = to_##dtype(base(mix64(x), spec));     \
+#define DEFINE_FILL(base, number, dtype, width, type, ...)                                                        \
+    static void KERNEL_NAME(base, dtype)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, \
+                                         bool stream) {                                                           \
+        (void)stream;                                                                                             \
+        type *weights = out;                                                                                      \
+        for (size_t j = 0; j < count; j++, x += step) weights[j] = to_##dtype(base(mix64(x), spec));              \
     }
 
-#include "table.h"
+DEFINE_KERNELS
 
-#define FI_VECTOR 2
-#include "summary.h"
+#include "../summary.h"
 
-DEFINE_SUMMARIZE(portable)
-
-const fi_level fi_level_portable = {.name = "portable", .summarize = summarize_portable, .fill = LEVEL_TABLE};
+DEFINE_SUMMARIZE
+DEFINE_LEVEL

@@ -1,15 +1,15 @@
 /* 2 lanes: NEON (AArch64's Advanced SIMD, which every AArch64 core has). */
-#include "kernels.h"
+#include "level.h"
 
-#if defined(__aarch64__) && !defined(__AARCH64EB__)
+#ifdef FI_NEON
 
 #include <arm_neon.h>
 #include <string.h>
 
 #define FI_HARDWARE_FMA /* every core of this level has the instruction */
-#include "convert.h"
-#include "splitmix64.h"
-#include "truncated.h"
+#include "../formats.h"
+#include "../splitmix64.h"
+#include "../truncated.h"
 
 #define LEVEL neon
 enum { LANES = 2, LINE_BYTES = 16, FLIGHT = 4 };
@@ -172,8 +172,8 @@ static __attribute__((noinline)) void far_vectors(const draws_t *draws, weights_
     }
 }
 
-static inline __attribute__((always_inline)) void truncated_vectors(const draws_t *draws, weights_t *weights,
-                                                                    int count, const fi_spec *spec) {
+static inline __attribute__((always_inline)) void
+truncated_normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) {
     if (spec->far)
         far_vectors(draws, weights, count, spec);
     else
@@ -250,13 +250,13 @@ static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8
 static inline void store_line(void *out, line_t line) { vst1q_u8(out, line); }
 static inline void stream_line(void *out, line_t line) { vst1q_u8(out, line); } /* no such instruction */
 
-#include "lines.h"
+#include "loop.h"
 
 #define FI_VECTOR 2
-#include "summary.h"
+#include "../summary.h"
 
-DEFINE_SUMMARIZE(neon)
+DEFINE_SUMMARIZE
 
-const fi_level fi_level_neon = {.name = "neon", .summarize = summarize_neon, .fill = LEVEL_TABLE};
+DEFINE_LEVEL
 
 #endif

@@ -1,18 +1,18 @@
 /* 4 lanes: AVX2, with FMA and F16C (every AVX2 core has the three). */
-#include "kernels.h"
+#include "level.h"
 
 #ifdef FI_X86
 
 #include <immintrin.h>
 #include <string.h>
 
-#include "convert.h"
-#include "splitmix64.h"
+#include "../formats.h"
+#include "../splitmix64.h"
 
 FI_TARGET_BEGIN("avx2,fma,f16c")
 
 #define FI_HARDWARE_FMA /* every core of this level has it, and what follows may use it */
-#include "truncated.h"
+#include "../truncated.h"
 
 #define LEVEL avx2
 enum { LANES = 4, LINE_BYTES = 32, FLIGHT = 4 };
@@ -217,8 +217,8 @@ static __attribute__((noinline)) void far_vectors(const draws_t *draws, weights_
     }
 }
 
-static inline __attribute__((always_inline)) void truncated_vectors(const draws_t *draws, weights_t *weights,
-                                                                    int count, const fi_spec *spec) {
+static inline __attribute__((always_inline)) void
+truncated_normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) {
     if (spec->far)
         far_vectors(draws, weights, count, spec);
     else
@@ -233,8 +233,7 @@ static inline weights_t clamp_lanes(weights_t w, const fi_spec *spec) {
 /* ---- dtypes ---- */
 
 /* float64 to float32 rounded to odd, which a second rounding to at most 22 bits cannot spoil: the
- * dropped 29 bits are gathered in the last bit kept, and the conversion is then exact (prepare in
- * fill.c keeps float32 subnormals away). */
+ * dropped 29 bits are gathered in the last bit kept, and the conversion is then exact (spec.c keeps float32 subnormals away). */
 static inline __m128 odd_float32(weights_t w) {
     const draws_t dropped = all_lanes((UINT64_C(1) << 29) - 1);
     draws_t bits = _mm256_castpd_si256(w);
@@ -306,17 +305,17 @@ static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8
 static inline void store_line(void *out, line_t line) { _mm256_storeu_si256(out, line); }
 static inline void stream_line(void *out, line_t line) { _mm256_stream_si256(out, line); }
 
-#include "lines.h"
+#include "loop.h"
 
 #define FI_VECTOR 4
 #define FI_LEAST _mm256_min_pd
 #define FI_MOST _mm256_max_pd
-#include "summary.h"
+#include "../summary.h"
 
-DEFINE_SUMMARIZE(avx2)
+DEFINE_SUMMARIZE
 
 FI_TARGET_END
 
-const fi_level fi_level_avx2 = {.name = "avx2", .summarize = summarize_avx2, .fill = LEVEL_TABLE};
+DEFINE_LEVEL
 
 #endif
