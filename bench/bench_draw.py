@@ -93,7 +93,7 @@ def bench_normal_avx2(benchmark, record):
         pytest.skip("this machine has no AVX2")
     out = np.ones(NBYTES // 8)
     generator = np.random.Generator(np.random.SFC64(17))
-    before = fastinit.level()
+    before = fastinit.simd_level()
     _core.select_level("avx2")
     try:
         _ratios(

@@ -106,7 +106,7 @@ def bench_avx2(benchmark, record):
         pytest.skip("this machine has no AVX2")
     out = np.ones((8192, NBYTES // 8 // 8192))
     generator = np.random.Generator(np.random.SFC64(17))
-    before = fastinit.level()
+    before = fastinit.simd_level()
     _core.select_level("avx2")
     try:
         _ratio(
@@ -141,7 +141,7 @@ def bench_small(benchmark, record):
 @pytest.mark.parametrize("level", LEVELS)
 def bench_levels(benchmark, record, level):
     """Every level and dtype, 64 MiB resident, one thread: ns an element."""
-    before = fastinit.level()
+    before = fastinit.simd_level()
     figures = {}
     _core.select_level(level)
     try:

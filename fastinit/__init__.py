@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         ZeroFanOut,
     )
     from .initializers import recommend
-    from .levels import level
+    from .levels import simd_level
     from .names import validate_name
     from .parameters import NamedParameter, NamedParameters
     from .plan import Plan, PlannedTensor
@@ -130,7 +130,7 @@ _HOMES = {
         "ZeroFanOut",
     ),
     "initializers": ("recommend",),
-    "levels": ("level",),
+    "levels": ("simd_level",),
     "names": ("validate_name",),
     "parameters": ("NamedParameter", "NamedParameters"),
     "plan": ("Plan", "PlannedTensor"),
@@ -190,12 +190,12 @@ __all__ = [
     "lecun_normal",
     "lecun_truncated_normal",
     "lecun_uniform",
-    "level",
     "normal",
     "ones",
     "orthogonal",
     "random",
     "recommend",
+    "simd_level",
     "sparse",
     "stream_for",
     "truncated_normal",

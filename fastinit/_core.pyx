@@ -294,7 +294,7 @@ cdef class Summary:
         return self.summary
 
 
-def level():
+def simd_level():
     """The name of the kernels in use."""
     return fi_level_name().decode()
 

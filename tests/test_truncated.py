@@ -136,7 +136,7 @@ def test_the_list_replays_bit_for_bit(level, lower, upper):
     replay = reference.far if lower >= 5 or upper <= -5 else reference.near
     ks = some_ks(4, 12)
     expected = [0.25 + 1.5 * replay(k, lower, upper, constants(lower, upper)) for k in ks]
-    before = _core.level()
+    before = _core.simd_level()
     _core.select_level(level)
     content = TruncatedNormal(0.25, 1.5, lower, upper)
     found = (
