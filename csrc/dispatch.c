@@ -8,8 +8,8 @@ static bool always(void) { return true; }
 #ifdef FI_X86
 #include <cpuid.h>
 
-/* Keep the two in step with FI_TARGET_BEGIN in avx2.c and avx512.c. The compiler's run-time support asks the CPU and,
- * by XGETBV, whether the operating system keeps the wider registers: the CPU alone does not say that. */
+/* Keep the two in step with FI_TARGET_BEGIN in avx2.c and avx512.c. The compiler's run-time support asks the CPU
+ * and, by XGETBV, whether the operating system keeps the wider registers, which the CPU alone does not say. */
 static bool has_avx2(void) {
     unsigned a, b, c = 0, d;
     __builtin_cpu_init();

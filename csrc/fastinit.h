@@ -50,8 +50,8 @@ typedef enum {
     X(with, FI_NORMAL, normal)                     \
     X(with, FI_TRUNCATED_NORMAL, truncated_normal)
 
-/* The dtypes: X(with, constant, name, bits, C type that holds a weight, bits of the stored significand, bias of the
- * exponent, largest finite value). */
+/* The dtypes: X(with, constant, name, bits, C type that holds a weight, bits of the stored significand, bias of
+ * the exponent, largest finite value). */
 #define FI_EACH_DTYPE(X, with)                                       \
     X(with, FI_FLOAT64, float64, 64, double, 52, 1023, DBL_MAX)      \
     X(with, FI_FLOAT32, float32, 32, float, 23, 127, FLT_MAX)        \

@@ -7,8 +7,8 @@
 
 #include "fastinit.h"
 
-/* A switch that forgets a dtype or a base, and a kernel that lacks its helper, must not compile, whatever flags the
- * builder has set: the first would decode one dtype as another, the second would be a call into nowhere. */
+/* A switch that forgets a dtype or a base, and a kernel that lacks its helper, must not compile, whatever flags
+ * the builder has set: the first would decode one dtype as another, the second would be a call into nowhere. */
 #pragma GCC diagnostic error "-Wswitch"
 #pragma GCC diagnostic error "-Wimplicit-function-declaration"
 

@@ -13,6 +13,8 @@
 
 #include "formats.h"
 
+/* ---- runs ---- */
+
 static void swap_axes(fi_region *r, int i, int j) {
     int64_t length = r->length[i], stride = r->stride[i];
     uint64_t draws = r->draws[i];
@@ -54,6 +56,8 @@ int64_t fi_region_size(const fi_region *r) {
     for (int i = 0; i < r->ndim; i++) size *= r->length[i];
     return size;
 }
+
+/* ---- pages ---- */
 
 /* Below this a target fits the nearer caches, and who wrote it will read it from there. */
 #define STREAM_BYTES ((int64_t)4 << 20)

@@ -17,9 +17,9 @@ const char *fi_build_flags(void) {
 }
 
 /* One run of every base and dtype, and what it must hold: a hash of the stored bits, from the plain Python of
- * tests/reference.py and tests/reference_quantile.py, not from this code. tests/test_levels.py computes them anew and
- * prints these lines where they differ. Levels compared with one another alone could all be wrong together: by a
- * compiler flag, or in code they share. */
+ * tests/reference.py and tests/reference_quantile.py, not from this code. tests/test_levels.py computes them anew
+ * and prints these lines where they differ. Levels that are only compared with one another could all be wrong
+ * together: by a compiler flag, or in code they share. */
 #define PARAMETERS_constant {0.1}
 #define PARAMETERS_uniform {-0.3, 0.7}
 #define PARAMETERS_centered_uniform {1.3}
@@ -67,7 +67,7 @@ static const struct {
     uint64_t hash[FI_DTYPES];
 } runs[FI_BASES] = {FI_EACH_BASE(RUN, )};
 
-/* Whole blocks and a rest on every level; and draw 40 is 0, so the tail, the clamp and the smallest value are met. */
+/* Whole blocks and a rest on every level; draw 40 is 0, so the tail, the clamp and the smallest value are met. */
 enum { COUNT = 75, ROOM = COUNT + 2 };
 static const uint64_t state = 0 - 41 * FI_GAMMA;
 

@@ -61,8 +61,8 @@ static double least_sum(double shift, double scale, double least) {
     return last_bit < product * 0x1p-53 ? last_bit : product * 0x1p-53;
 }
 
-/* The vector levels reach the narrow dtypes by way of a float32, which must not be subnormal: rounding to odd needs
- * all its bits. Only a format with values that small can tell. */
+/* The vector levels reach the narrow dtypes by way of a float32, which must not be subnormal: rounding to odd
+ * needs all its bits. Only a format with values that small can tell. */
 static bool is_too_small(double least, const fi_format *format) {
     bool has_such = 1 - format->bias - format->mantissa < FLT_MIN_EXP - 1;
     return format->bits < 32 && has_such && least < FLT_MIN;
@@ -122,14 +122,14 @@ static fi_status prepare_normal(fi_spec *spec, const double *p) {
     return fabs(spec->shift) + FI_QUANTILE_LARGEST * spec->scale <= format->largest ? FI_OK : FI_BEYOND_RANGE;
 }
 
-/* As bound() does, but both ends belong to the interval, and an infinite one does not clamp. */
+/* As bound() does, but both ends belong to the interval. */
 static fi_status bound_truncated(fi_spec *spec) {
     const fi_format *format = &formats[spec->dtype];
     bool has_low = isfinite(spec->lower), has_high = isfinite(spec->upper);
     double low = spec->shift + spec->scale * spec->lower, high = spec->shift + spec->scale * spec->upper;
     double first = spec->shift + spec->scale * truncated_quantile(0, spec);
     double last = spec->shift + spec->scale * truncated_quantile(0x1p53 - 1, spec);
-    /* the range check takes the extreme weight for an infinite bound */
+    /* an infinite bound does not clamp; the extreme weight is used only for the range check */
     double lowest = has_low ? low : first, highest = has_high ? high : last;
     if (!(fabs(lowest) <= format->largest && fabs(highest) <= format->largest)) return FI_BEYOND_RANGE;
     double lo = has_low ? smallest_at_least(low, format) : -format->largest;
@@ -154,7 +154,7 @@ static fi_status prepare_truncated_normal(fi_spec *spec, const double *p) {
         spec->inner = p[4], spec->outer_share = p[5], spec->span = p[6], spec->inner_mills = p[7];
     } else {
         spec->low_tail = p[4], spec->high_tail = p[5], spec->width = p[6], spec->split = p[7];
-        /* the tables' smallest argument; a real interval never gives less, so the constants are another's */
+        /* smallest table argument; a real interval never gives less: the constants do not belong to these bounds */
         if (!(p[4] + p[6] >= 0x1p-76 && p[5] + p[6] >= 0x1p-76)) return FI_NOT_AN_INTERVAL;
     }
     double least = least_nonzero(p[2], p[3]);

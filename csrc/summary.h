@@ -151,7 +151,7 @@ FI_INLINE void load_rest(double *rest, marks_t *real, const double *x, int64_t b
     memcpy(real, marks, sizeof marks);
 }
 
-/* Leaves x - anchor in place of x. */
+/* Leaves x - anchor in place of x, so that the second pass need not subtract it again. */
 FI_INLINE first_t first_pass(double *x, int64_t count, double anchor) {
     first_t pass = {0};
     EACH_LANES pass.low[v] = pass.high[v] = pass.sum[v] + x[0];

@@ -3,8 +3,8 @@
  * A kernel fills one contiguous, aligned run: element j takes the draw mix64(x + j * step). Its caller has entered
  * the floating-point environment of fpenv.h. Every level equals portable.c bit for bit.
  *
- * A level's file defines LEVEL, then DEFINE_FILL(base, dtype's row of FI_EACH_DTYPE), which defines one kernel, then
- * says DEFINE_KERNELS and, last, DEFINE_LEVEL.
+ * A level's file defines LEVEL and DEFINE_FILL(base, a row of FI_EACH_DTYPE), which defines one kernel; then come
+ * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h and, last, DEFINE_LEVEL.
  */
 #ifndef FI_LEVEL_H
 #define FI_LEVEL_H
@@ -43,8 +43,8 @@ const fi_level *fi_level_current(void);
 
 #define FI_INLINE static inline __attribute__((always_inline))
 
-/* Functions between the two may use the named instruction sets, whatever the file is compiled for: so one build has
- * every level, and no other file can use an instruction that the CPU lacks. */
+/* Functions between the two may use the named instruction sets, whatever the file is compiled for. So one build
+ * has every level, and no other file can use an instruction that the CPU lacks. */
 #define FI_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define FI_TARGET_BEGIN(sets) FI_PRAGMA(clang attribute push(__attribute__((target(sets))), apply_to = function))

@@ -2,7 +2,7 @@
  * line each where it can, in this order, and includes this last; so levels differ in instructions only.
  *
  *   LEVEL, LANES, LINE_BYTES    its name; float64 lanes of a register; bytes of one store
- *   FLIGHT                      registers that a long chain of operations keeps in flight, so that units do not wait
+ *   FLIGHT                      registers that a long chain of operations keeps in flight, so that no unit waits
  *   draws_t, weights_t, words_t, mask_t, line_t
  *                               LANES 64-bit integers, LANES float64, 2 * LANES 32-bit lanes, one truth a lane of
  *                               weights_t, what one store writes
@@ -52,8 +52,8 @@ static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec
     return multiply(all_weights(spec->scale), centered_step_lanes(draw));
 }
 
-/* One lane in 500 lies in the tail: by scalars and in a function of its own, so that the centre keeps its registers.
- * z has its sign already; bit j of `below` is lane j. */
+/* One lane in 500 lies in the tail: by scalars and in a function of its own, so that the centre keeps its
+ * registers. z has its sign already; bit j of `below` is lane j. */
 static __attribute__((noinline)) void replace_tails(double *z, const double *t, uint64_t below) {
     for (; below; below &= below - 1) {
         int j = __builtin_ctzll(below);
@@ -202,7 +202,7 @@ FI_INLINE line_t pack_float8(const weights_t w[8], int mantissa, int bias) {
     return pack_bytes(x);
 }
 
-/* Calls: inlined into every kernel, this is a twelfth of all code, and no faster. */
+/* Calls: inlined into every kernel, the two are a twentieth of all code, and no faster. */
 static __attribute__((noinline)) line_t pack_float8_e4m3fn(const weights_t w[8]) { return pack_float8(w, 3, 7); }
 static __attribute__((noinline)) line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8(w, 2, 15); }
 

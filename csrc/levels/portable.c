@@ -34,12 +34,8 @@ static inline double truncated_normal(uint64_t draw, const fi_spec *spec) {
 
 /* ---- dtypes ---- */
 
-static inline double to_float64(double w) { return w; }
-static inline float to_float32(double w) { return (float)w; }
-static inline uint16_t to_float16(double w) { return (uint16_t)to_format(w, &formats[FI_FLOAT16]); }
-static inline uint16_t to_bfloat16(double w) { return (uint16_t)to_format(w, &formats[FI_BFLOAT16]); }
-static inline uint8_t to_float8_e4m3fn(double w) { return (uint8_t)to_format(w, &formats[FI_FLOAT8_E4M3FN]); }
-static inline uint8_t to_float8_e5m2(double w) { return (uint8_t)to_format(w, &formats[FI_FLOAT8_E5M2]); }
+#define ROUNDED(w, number, type) \
+    _Generic((type)0, double: (w), float: (float)(w), default: (type)to_format(w, &formats[number]))
 
 /* ---- kernels ---- */
 
@@ -50,7 +46,10 @@ static inline uint8_t to_float8_e5m2(double w) { return (uint8_t)to_format(w, &f
                                          bool stream) {                                                           \
         (void)stream;                                                                                             \
         type *weights = out;                                                                                      \
-        for (size_t j = 0; j < count; j++, x += step) weights[j] = to_##dtype(base(mix64(x), spec));              \
+        for (size_t j = 0; j < count; j++, x += step) {                                                           \
+            double w = base(mix64(x), spec);                                                                      \
+            weights[j] = ROUNDED(w, number, type);                                                                \
+        }                                                                                                         \
     }
 
 DEFINE_KERNELS
