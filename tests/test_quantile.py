@@ -77,7 +77,7 @@ def neighbourhood(k, reach):
 
 @pytest.fixture(params=[name for name, here in _core.levels().items() if here])
 def level(request):
-    before = _core.level()
+    before = _core.simd_level()
     assert _core.select_level(request.param) == _core.OK
     yield request.param
     _core.select_level(before)
@@ -123,7 +123,7 @@ def test_a_million_adjacent_pairs_are_in_order(tmp_path):
     if shutil.which("gcc") is None:
         pytest.skip("no gcc here")
     program = tmp_path / "order"
-    sources = [ROOT / "tests" / "native" / "order.c", *sorted((ROOT / "csrc").glob("*.c"))]
+    sources = [ROOT / "tests" / "native" / "order.c", *sorted((ROOT / "csrc").rglob("*.c"))]
     flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", f"-I{ROOT / 'csrc'}"]
     subprocess.run(["gcc", *flags, *map(str, sources), "-lm", "-o", str(program)], check=True)
     for name in (name for name, here in _core.levels().items() if here):
@@ -174,7 +174,7 @@ def _mix64(z):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_levels_agree_where_tails_are_frequent(dtype):
     """A tail lane replaced in the wrong place, which a few thousand draws may miss."""
-    before, found = _core.level(), {}
+    before, found = _core.simd_level(), {}
     for name, here in _core.levels().items():
         if here:
             _core.select_level(name)

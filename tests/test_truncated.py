@@ -136,7 +136,7 @@ def test_the_list_replays_bit_for_bit(level, lower, upper):
     replay = reference.far if lower >= 5 or upper <= -5 else reference.near
     ks = some_ks(4, 12)
     expected = [0.25 + 1.5 * replay(k, lower, upper, constants(lower, upper)) for k in ks]
-    before = _core.level()
+    before = _core.simd_level()
     _core.select_level(level)
     content = TruncatedNormal(0.25, 1.5, lower, upper)
     found = (
@@ -292,7 +292,7 @@ def test_a_hosts_rounding_mode_changes_no_constant(mode):
 def test_constants_that_are_none_never_reach_the_tables():
     """An index of them computed from t = 0."""
     for wrong in [(0.0,) * 4, (math.nan,) * 4, (1.0, 0.0, 0.0, 0.0), (-1.0, 1.0, 0.5, 0.0)]:
-        spec = _core.Spec(_core.TRUNCATED, _core.FLOAT64, (0.0, 1.0, -2.0, 2.0, *wrong))
+        spec = _core.Spec(_core.BASES["truncated_normal"], _core.DTYPES["float64"], (0.0, 1.0, -2.0, 2.0, *wrong))
         assert spec.status == _core.NOT_AN_INTERVAL
 
 
