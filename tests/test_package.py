@@ -106,6 +106,6 @@ def test_an_unknown_level_is_refused_with_the_levels_there_are():
 
 
 def test_a_level_can_be_chosen():
-    code = "import fastinit._core as core; print(core.level())"
+    code = "import fastinit._core as core; print(core.simd_level())"
     assert run_python("-c", code, env={"FASTINIT_LEVEL": "portable"}).stdout == "portable\n"
     assert run_python("-c", code, env={"FASTINIT_LEVEL": ""}).returncode == 0

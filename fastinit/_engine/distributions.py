@@ -78,8 +78,14 @@ class Distribution(Initializer):
 
     def rescaled(self, factor: float, p: float = 1.0, q: float = 1.0) -> Distribution:
         """Return it with every weight times ``factor / sqrt(p / q)``; the arithmetic is C's."""
-        changed = {name: _core.rescale(getattr(self, name), factor, p, q) for name in self.scales}
+        changed = {name: self._times(getattr(self, name), factor, p, q) for name in self.scales}
         return dataclasses.replace(self, **changed)  # type: ignore[type-var]  # every distribution is a dataclass
+
+    def _times(self, x: float, factor: float, p: float, q: float) -> float:
+        product = _core.rescale(x, factor, p, q)
+        if not -math.inf < product < math.inf:
+            raise DistributionError(f"{self} times {factor:.6g} leaves the finite range of float64")
+        return product
 
     def variance(self, shape: Shape = ()) -> float:
         """Return the variance of a weight, over all tensors of `shape`."""
@@ -230,8 +236,8 @@ class Uniform(Distribution):
         if type(self.low) is type(self.high) is float and -math.inf < self.low < self.high < math.inf:
             return
         low, high = as_finite(self.low, "low"), as_finite(self.high, "high")
-        if not low < high:
-            raise DistributionError(f"uniform needs low < high, got low={low} and high={high}")
+        if not _is_interval(low, high):
+            raise DistributionError(f"uniform needs {self.needs}, got low={low} and high={high}")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
@@ -245,8 +251,8 @@ class Uniform(Distribution):
 
         Bounds that meet leave one value, which still takes its draws: a normal of std 0.
         """
-        low, high = (_core.rescale(bound, factor, p, q) for bound in (self.low, self.high))
-        return Uniform(low, high) if low < high else Normal(low, 0.0)
+        low, high = (self._times(bound, factor, p, q) for bound in (self.low, self.high))
+        return Uniform(low, high) if _is_interval(low, high) else Normal(low, 0.0)
 
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments((self.low + self.high) / 2, (self.high - self.low) / math.sqrt(12), -1.2)
@@ -267,6 +273,12 @@ class Uniform(Distribution):
     def reachable(self, values: Array, dtype: DType) -> Array:
         """Return the dtype's values in [low, high): below `high` rounded to the dtype as well."""
         return _half_open(values, self.low, self.high, dtype)
+
+
+def _is_interval(low: float, high: float) -> bool:
+    """Ask the core whether low < high: a host that flushes subnormals to zero takes two of them for equal."""
+    spec = _core.Spec(_core.BASES["uniform"], _core.DTYPES["float64"], (low, high))
+    return spec.status != _core.NOT_AN_INTERVAL
 
 
 def _half_open(values: Array, low: float, high: float, dtype: DType) -> Array:
