@@ -330,15 +330,14 @@ def _report(options: argparse.Namespace) -> int:
     from ..lessons.report import learner_report  # noqa: PLC0415
 
     report = learner_report(options.seed)
-    return _deliver(options, report, good=report.holds)
+    return _deliver(options, report, good=report.passed)
 
 
 def _trace(options: argparse.Namespace) -> int:
     from ..lessons.populations import measure_populations  # noqa: PLC0415
-    from ..lessons.trace import render_trace  # noqa: PLC0415
 
     found = measure_populations(options.seed)
-    return _deliver(options, found, render_trace(found).splitlines(), good=found.holds)
+    return _deliver(options, found, good=found.passed)
 
 
 def _add_digits(parser: argparse.ArgumentParser) -> None:
@@ -405,7 +404,7 @@ def _digits(options: argparse.Namespace) -> int:
     from ..lessons.training import train_digits  # noqa: PLC0415
 
     result = train_digits(options.seed)
-    return _deliver(options, result, good=result.reached)
+    return _deliver(options, result, good=result.passed)
 
 
 def _claims(options: argparse.Namespace) -> int:
