@@ -23,7 +23,7 @@ from fastinit.lessons.claims import check_claims
 from fastinit.lessons.populations import measure_populations
 from fastinit.lessons.report import learner_report
 from fastinit.lessons.training import compare_starts
-from fastinit.propagation.stack import lesson, six_schemes
+from fastinit.propagation import compare_initializers, lesson
 from fastinit.views import figure as figures
 from fastinit.views import pages_old as pages
 
@@ -58,7 +58,7 @@ RESULTS: dict[str, Callable[[], object]] = {
     "trace": measure_populations,
     "train": compare_starts,
     "claims": check_claims,
-    "propagate": six_schemes,
+    "propagate": compare_initializers,
     "weight-init-variance": lesson,
     "diagnose": diagnose_faults,
 }
