@@ -21,7 +21,7 @@ import numpy as np
 from fastinit import Plan, write_checkpoint
 from fastinit.diagnosis.judge import Diagnosis, diagnose
 from fastinit.lessons import check_claims, compare_starts, learner_report, measure_populations
-from fastinit.propagation import lesson, six_schemes
+from fastinit.propagation import compare_initializers, lesson
 from fastinit.views import figure, page
 from fastinit.views.result import Result
 
@@ -62,7 +62,7 @@ RESULTS: dict[str, Callable[[], Result]] = {
     "trace": measure_populations,
     "train": compare_starts,
     "claims": check_claims,
-    "propagate": six_schemes,
+    "propagate": compare_initializers,
     "weight-init-variance": lesson,
     "diagnose": diagnose_faults,
 }

@@ -18,7 +18,6 @@ def page(result: Claims) -> str:
         (
             "Statements about starting weights, each beside the measured figures that decide it.",
             claims,
-            result.elsewhere,
             pages.Heading("Fans and scales"),
             *fans,
         ),

@@ -18,7 +18,6 @@ import numpy as np
 
 from ..diagnosis.expected import density
 from ..diagnosis.judge import Diagnosis
-from ..propagation.stack import HIGHEST, LOWEST, Comparison, Propagation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,43 +140,6 @@ def draw(result: Any) -> Figure:
     """Return the drawing of a result."""
     drawing: Figure = result.figure()
     return drawing
-
-
-# ---- signals through depth ---------------------------------------------------------------------------
-
-DECADES = 1e-9, 1e9
-"""What the axis of magnitudes shows; beyond it a signal is lost anyway."""
-
-
-@draw.register(Comparison)
-def _signals(result: Comparison) -> Figure:
-    """Draw the magnitudes of several networks against depth, activations beside gradients."""
-    figure = new_figure(9.0, 4.2)
-    deepest = max(run.stack.layers for run in result.runs)
-    panels = (("activations", "rms over the input's"), ("gradients", "rms over the last layer's"))
-    axes = figure.subplots(1, 2)
-    for axis, (name, magnitude) in zip(axes, panels, strict=True):
-        axis.set(yscale="log", ylim=DECADES, xlim=(0, deepest), title=name, xlabel="layer", ylabel=magnitude)
-        axis.axhspan(LOWEST, HIGHEST, color="0.5", alpha=0.25, linewidth=0, label="0.5 to 2")
-        for number, run in enumerate(result.runs):
-            signal, layers, color = getattr(run, name), range(run.stack.layers + 1), f"C{number}"
-            start = signal.median[signal.start]
-            dead = not signal.median[signal.end]
-            label = f"{run.stack.name}{' (exactly 0)' if dead else ''}"
-            axis.plot(layers, [size / start for size in signal.median], color=color, label=label)
-            low, high = ([size / start for size in sizes] for sizes in (signal.low, signal.high))
-            axis.fill_between(layers, low, high, color=color, alpha=0.25, linewidth=0)
-            if signal.expected is not None:
-                expected = [size / signal.expected[signal.start] for size in signal.expected]
-                axis.plot(layers, expected, "--", color=color, linewidth=0.8)
-    axes[1].plot([], [], "--", color="0.5", linewidth=0.8, label="expected")
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figure
-
-
-@draw.register(Propagation)
-def _(result: Propagation) -> Figure:
-    return _signals(Comparison(result.stack.name, (result,)))
 
 
 # ---- a diagnosed checkpoint --------------------------------------------------------------------------

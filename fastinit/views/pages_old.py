@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnosis.judge import Diagnosis
-from ..propagation.stack import Comparison, Propagation
 from . import page as html
 from .figure import draw
 
@@ -26,33 +25,6 @@ def page(result: Any) -> str:
 def save(result: object, path: str | os.PathLike[str]) -> None:
     """Write the page of `result` to a new or replaced file."""
     Path(path).write_text(page(result), encoding="utf-8")
-
-
-def _signals(title: str, sample: str, result: Comparison | Propagation) -> str:
-    return html.page(
-        title,
-        (
-            "How large a batch's activations are after every layer and the gradients that arrive there when those "
-            f"at the last layer are drawn from N(0, 1), in networks at their start: {sample}.",
-            html.Figure(
-                draw(result),
-                "Solid: measured, the median over the seeds; the tint spans all of them. Dashed: what theory "
-                "expects of an infinitely wide network. Grey: the band from 0.5 to 2 in which a signal is called "
-                "stable. The axis is cut at 1e-9 and 1e9; a magnitude of 0 has no place on it.",
-            ),
-            *result.tables(),
-        ),
-    )
-
-
-@page.register(Comparison)
-def _(result: Comparison) -> str:
-    return _signals(result.title, result.runs[0].sample, result)
-
-
-@page.register(Propagation)
-def _(result: Propagation) -> str:
-    return _signals(result.stack.name, result.sample, result)
 
 
 @page.register(Diagnosis)
