@@ -12,7 +12,7 @@ from conftest import run_python
 import fastinit
 from fastinit import GraphRetention, Tensor, TensorValue
 from fastinit import autodiff as ad
-from fastinit.autodiff.tape import toposort
+from fastinit.autodiff.graph import toposort
 from fastinit.errors import TensorAutodiffError, TensorError
 
 

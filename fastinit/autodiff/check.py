@@ -9,8 +9,9 @@ import numpy as np
 
 from .._engine.checks import as_finite, as_u64
 from ..errors import TensorAutodiffError
+from .graph import GraphRetention
 from .operations import Array
-from .tape import GraphRetention, TensorValue
+from .tape import TensorValue
 from .tensor import Tensor
 
 Function = Callable[..., TensorValue]
