@@ -12,7 +12,7 @@ import pytest
 
 from fastinit import Plan, write_checkpoint
 from fastinit._engine.speed import in_turn
-from fastinit.diagnosis.judge import diagnose
+from fastinit.diagnosis import diagnose
 
 CHUNK = 1 << 19
 SIZE = 2_500_000_000

@@ -18,7 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: sums of a product
 import numpy as np
 
 from fastinit import Plan, write_checkpoint
-from fastinit.diagnosis.judge import Diagnosis, diagnose
+from fastinit.diagnosis import diagnose
+from fastinit.diagnosis.result import Diagnosis
 from fastinit.lessons.claims import check_claims
 from fastinit.lessons.populations import measure_populations
 from fastinit.lessons.report import learner_report

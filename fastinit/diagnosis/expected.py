@@ -14,8 +14,12 @@ from .._engine.constructions import LARGEST_NORMAL, DeltaOrthogonal, Diagonal, O
 from .._engine.distributions import CenteredUniform, Constant, Content, Normal, TruncatedNormal, Uniform
 from .._engine.dtypes import DType, narrowed, widened
 from ..plan import PlannedTensor
+from .measured import finite_or_none
 
 Array = np.ndarray[Any, Any]
+CONSTANT_CHANCE = 1e-6
+"""The chance of equal weights from which on they are no fault."""
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 _NEGLIGIBLE = 80.0  # exp(-80 / 2) of the largest density is below float64's resolution
 
@@ -60,6 +64,29 @@ class Expected:
     is_stored: bool = False
     likeliest: float = 0.0
     kurtosis_error: float = math.sqrt(24)
+
+    def rounding(self, dtype: DType) -> float:
+        """Return how much rounding to `dtype` moves a standard deviation, or a mean, at most."""
+        if self.is_stored:
+            return 0.0
+        largest = abs(self.mean or 0.0) + self.std
+        error = max(relative_step(dtype) * largest, least_step(dtype) / 2)
+        return error * (error / self.std) if error < self.std else error
+
+    def may_be_equal(self, count: int) -> bool:
+        """Say whether so many weights may well be equal by chance: a coarse dtype has few values near 1."""
+        return self.likeliest**count > CONSTANT_CHANCE
+
+    def facts(self) -> dict[str, Any]:
+        """Return the moments and bounds as plain JSON; an infinite bound is None."""
+        return {
+            "source": self.source,
+            "mean": self.mean,
+            "std": self.std,
+            "kurtosis": self.kurtosis,
+            "low": finite_or_none(self.low),
+            "high": finite_or_none(self.high),
+        }
 
 
 def of_planned(tensor: PlannedTensor, stored_as: DType | None = None) -> Expected | None:
@@ -294,3 +321,23 @@ def _mass_above(z: Array, near: float = 0.0) -> Array:
     for term in range(40, 0, -1):
         ratio = z + term / ratio
     return np.asarray(np.exp((near * near - z * z) / 2) / ratio)
+
+
+_FORMATS = {  # stored bits of the significand, exponent of the smallest subnormal
+    "float64": (52, -1074),
+    "float32": (23, -149),
+    "float16": (10, -24),
+    "bfloat16": (7, -133),
+    "float8_e4m3fn": (3, -9),
+    "float8_e5m2": (2, -16),
+}
+
+
+def relative_step(dtype: DType) -> float:
+    """Return half a step between values of a dtype, relative to them."""
+    return 2.0 ** (-_FORMATS[dtype.name][0] - 1)
+
+
+def least_step(dtype: DType) -> float:
+    """Return the least step between values of a dtype: its smallest subnormal."""
+    return 2.0 ** _FORMATS[dtype.name][1]

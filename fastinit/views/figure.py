@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from ..diagnosis.expected import density
-from ..diagnosis.judge import Diagnosis
 from ..lessons.populations import EDGES, LAYERS, Population, Populations
 from ..lessons.report import LearnerReport
 from ..lessons.training import TARGET, DigitsRun, StartComparison
@@ -234,43 +232,4 @@ def _(result: DigitsRun) -> Figure:
     accuracies.axhline(TARGET, color="0.5", linewidth=0.8, linestyle="--")
     accuracies.set(title="held-out accuracy; dashed: 95 %", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
     figure.suptitle(result.tables()[0].caption)
-    return figure
-
-
-# ---- a diagnosed checkpoint --------------------------------------------------------------------------
-
-
-@draw.register(Diagnosis)
-def _(result: Diagnosis) -> Figure:
-    """Draw the histograms of the tensors found wrong, then of the largest, at most twelve."""
-    wrong = {name for finding in result.findings for name in finding.tensors}
-    shown = [(t, t.measured) for t in result.tensors if t.measured is not None and t.measured.sampled]
-    shown.sort(key=lambda pair: (pair[0].name not in wrong, -pair[0].spec.size))
-    shown = shown[:12]
-    if not shown:
-        figure = new_figure(3.4, 1.0)
-        figure.text(0.5, 0.5, "no tensor of weights to draw", ha="center", va="center")
-        return figure
-    columns = min(3, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = new_figure(3.4 * columns, 0.4 + 2.3 * rows)
-    cells = figure.subplots(rows, columns, squeeze=False).ravel()
-    for cell, (tensor, measured) in zip(cells, shown, strict=False):
-        low, high = measured.limits
-        edges = np.linspace(low, high, len(measured.histogram) + 1)
-        heights = np.array(measured.histogram) / measured.sampled / np.diff(edges)
-        color = PALETTE[7] if tensor.name in wrong else PALETTE[0]
-        cell.stairs(heights, edges, fill=True, color=color, alpha=0.6)
-        grid = np.linspace(low, high, 200)
-        expected = None if tensor.expected is None else density(tensor.expected.content, grid)
-        if expected is not None:
-            cell.plot(grid, expected, color="black", linewidth=1)
-        elif tensor.expected is not None:
-            for side in (-1, 1):
-                cell.axvline(side * tensor.expected.std, color="black", linewidth=1, linestyle="--")
-        cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False)
-        cell.set_yticks([])
-        cell.locator_params(axis="x", nbins=4)
-    for cell in cells[len(shown) :]:
-        cell.set_axis_off()
     return figure

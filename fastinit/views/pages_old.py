@@ -9,7 +9,6 @@ import os
 from functools import singledispatch
 from pathlib import Path
 
-from ..diagnosis.judge import Diagnosis
 from ..lessons.claims import Claims
 from ..lessons.populations import Populations
 from ..lessons.report import LearnerReport
@@ -104,16 +103,3 @@ def _(result: Claims) -> str:
             *fans,
         ),
     )
-
-
-@page.register(Diagnosis)
-def _(result: Diagnosis) -> str:
-    parts: list[html.Part] = [*result.conclusions(), *result.tables()]
-    if any(tensor.measured for tensor in result.tensors):
-        caption = (
-            "Measured: the density of each tensor's weights (all, or an evenly spread sample of 8,192), first "
-            "of the tensors found wrong, in red, then of the largest. Expected: the curve is the density "
-            "the plan draws from; dashed lines are one standard deviation of a rule either side of 0."
-        )
-        parts.insert(len(result.conclusions()), html.Figure(draw(result), caption))
-    return html.page(f"Diagnosis of {os.path.basename(result.path)}", parts)
