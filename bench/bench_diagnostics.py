@@ -26,7 +26,7 @@ def bench_diagnose(benchmark, record, tmp_path, dtype, threads):
     columns = SIZE // 40 // 4096 // itemsize
     layout = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
     path = tmp_path / "w.safetensors"
-    write_checkpoint(Plan.from_layout(layout, 17, dtype=dtype), path)
+    write_checkpoint(Plan.from_specs(layout, 17, dtype=dtype), path)
     buffer = memoryview(bytearray(CHUNK))
 
     def read():

@@ -26,8 +26,8 @@ def run(capsys, *arguments):
 def test_the_command_tells_good_bad_and_refused_apart(capsys, tmp_path):
     path, plan = tmp_path / "w.safetensors", tmp_path / "plan.json"
     layout = {"h.0.c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
-    fastinit.write_checkpoint(fastinit.Plan.from_layout(layout, 17), path)
-    plan.write_text(fastinit.Plan.from_layout(layout, 17).to_json())
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, 17), path)
+    plan.write_text(fastinit.Plan.from_specs(layout, 17).to_json())
     for request in (
         (),
         ("--plan", plan),
@@ -62,7 +62,7 @@ def test_the_command_tells_good_bad_and_refused_apart(capsys, tmp_path):
 def test_a_plans_file_that_is_none_is_named_with_what_it_is(capsys, tmp_path):
     path, layout, pipe = tmp_path / "w.safetensors", tmp_path / "layout.json", tmp_path / "pipe"
     layout.write_text(json.dumps({"a.weight": {"dtype": "F32", "shape": [64, 64]}}))
-    fastinit.write_checkpoint(fastinit.Plan.from_layout(layout, 17), path)
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, 17), path)
     other = tmp_path / "other.json"
     other.write_bytes(b"\xff[]")
     if hasattr(os, "mkfifo"):
@@ -95,7 +95,7 @@ def test_the_views_show_every_tensor_and_every_finding(tmp_path):
     for word in ("good.w", "a.w", "equal to the bit", "<svg", "<figcaption"):
         assert word in page
     assert "a.w" in found._repr_html_()
-    figures.save(found, tmp_path / "w.svg")
+    figures.save(found.figure(), tmp_path / "w.svg")
     assert "good.w" in (tmp_path / "w.svg").read_text()
     assert len(found.tables()) == 2
     assert "nan" not in "\n".join(found.lines())
@@ -109,7 +109,7 @@ def test_a_file_of_integers_is_listed_without_a_word_on_weights(tmp_path):
     assert found.conclusions() == [f"{path}: 1 tensor, 0 judged, nothing wrong found"]
     assert repr(found) == f"<Diagnosis of {path}: 1 tensor, 0 findings>"
     assert "<svg" not in found.page()
-    figures.save(found, tmp_path / "w.svg")
+    figures.save(found.figure(), tmp_path / "w.svg")
     assert "no tensor of weights" in (tmp_path / "w.svg").read_text()
     save_file({"a": np.zeros((2, 3), np.float32)}, path)
     assert diagnose(path).conclusions() == [f"{path}: 1 tensor, 1 judged, 1 finding"]
@@ -121,6 +121,6 @@ def test_names_in_any_script_are_drawn_without_a_warning(tmp_path):
     save_file({"重み.weight": normal(20, 30)}, path)
     found = diagnose(path)
     for suffix in ("svg", "png"):
-        figures.save(found, tmp_path / f"w.{suffix}")
+        figures.save(found.figure(), tmp_path / f"w.{suffix}")
     assert "重み.weight" in (tmp_path / "w.svg").read_text(encoding="utf-8")
     assert "重み.weight" in found.page()

@@ -169,8 +169,8 @@ PLANNED_WRONG = {
 def test_what_differs_from_the_plan_is_named(tmp_path, kind):
     path = tmp_path / "w.safetensors"
     save_file({"w": PLANNED_WRONG[kind]}, path)
-    content = Normal(0.0, 0.02)
-    plan = fastinit.Plan(17, "own", "named", [PlannedTensor("w", (200, 200), FLOATS[0], "normal", content, 1)])
+    tensor = PlannedTensor("w", (200, 200), FLOATS[0], "normal", Normal(0.0, 0.02), 1)
+    plan = fastinit.Plan(17, "own", "named", [tensor])
     assert (kind.split()[0], ("w",)) in findings(path, plan=plan)
 
 
@@ -178,7 +178,7 @@ def test_a_plan_of_another_model_is_named(tmp_path):
     path = tmp_path / "w.safetensors"
     save_file({"w": normal(20, 30)}, path)
     layout = {"w": {"dtype": "F32", "shape": [30, 20]}, "v.bias": {"dtype": "F32", "shape": [2]}}
-    assert findings(path, plan=fastinit.Plan.from_layout(layout, 17)) == {
+    assert findings(path, plan=fastinit.Plan.from_specs(layout, 17)) == {
         ("shape", ("w",)),
         ("missing", ("v.bias",)),
     }
@@ -188,7 +188,7 @@ def test_a_tensor_that_the_plan_lacks_is_named(tmp_path):
     """A layer added to the model, or a head that no plan fills, would pass unseen."""
     path = tmp_path / "w.safetensors"
     layout = {"a.weight": {"dtype": "F32", "shape": [20, 30]}}
-    plan = fastinit.Plan.from_layout(layout, 17)
+    plan = fastinit.Plan.from_specs(layout, 17)
     save_file({"a.weight": plan.array("a.weight"), "head.weight": normal(20, 30), "ids": np.arange(3)}, path)
     assert findings(path, plan=plan) == {("not in the plan", ("head.weight",)), ("not in the plan", ("ids",))}
     assert findings(path, plan=plan, rules={"head.*": 0.02}) == {("not in the plan", ("ids",))}

@@ -16,7 +16,7 @@ from fastinit._engine.distributions import CenteredUniform, Normal, TruncatedNor
 from fastinit._engine.dtypes import BY_NAME, FLOATS
 from fastinit._files.sources import read_specs
 from fastinit.diagnosis import diagnose
-from fastinit.diagnosis.expected import density, of_planned
+from fastinit.diagnosis.expected import of_planned
 from fastinit.errors import PlanError
 from fastinit.plan import PlannedTensor
 
@@ -27,8 +27,8 @@ NUMPY = {
 }
 
 
-def planned(content, shape=(100, 100), dtype="float32"):
-    return PlannedTensor("w", shape, BY_NAME[dtype], content.kind, content, 17)
+def planned(distribution, shape=(100, 100), dtype="float32"):
+    return PlannedTensor("w", shape, BY_NAME[dtype], distribution.name, distribution, 17)
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(-2, 2), (-1, math.inf), (0.5, 3), (-9, 9), (5.25, 1e6), (-40, -39)])
@@ -51,10 +51,13 @@ def test_a_truncated_normals_moments_equal_numerical_integration(lower, upper):
     assert math.isclose(found.kurtosis, moment(4, mean) / mass / variance**2 - 3, rel_tol=1e-6, abs_tol=1e-9)
 
 
-@pytest.mark.parametrize("content", [Normal(1.0, 0.5), Uniform(-1.0, 3.0), TruncatedNormal(0.0, 1.0, -1.0, 2.0)])
-def test_a_density_has_mass_one(content):
+DENSE = [Normal(1.0, 0.5), Uniform(-1.0, 3.0), CenteredUniform(2.0), TruncatedNormal(0.0, 1.0, -1.0, 2.0)]
+
+
+@pytest.mark.parametrize("distribution", DENSE, ids=str)
+def test_a_density_has_mass_one(distribution):
     x = np.linspace(-5, 7, 200_001)
-    assert math.isclose(np.trapezoid(density(content, x), x), 1, rel_tol=1e-4)
+    assert math.isclose(np.trapezoid(distribution.density(x), x), 1, rel_tol=1e-4)
 
 
 INITIALIZERS = {
@@ -67,7 +70,7 @@ INITIALIZERS = {
     "normal": (fastinit.initializers.Normal(std=0.02), (300, 200), "io"),
     "truncated": (fastinit.initializers.TruncatedNormal(std=0.02), (300, 200), "io"),
     "lecun": (fastinit.initializers.lecun("truncated_normal"), (300, 200), "io"),
-    "ones": (fastinit.initializers.ONES, (300,), None),
+    "ones": (fastinit.initializers.ONES, (300,), "io"),
 }
 
 
@@ -76,8 +79,8 @@ INITIALIZERS = {
 def test_what_fastinit_fills_is_what_is_expected(tmp_path, name, dtype):
     """A wrong expectation, or a bound too tight for the dtype's rounding, would accuse every good checkpoint."""
     initializer, shape, layout = INITIALIZERS[name]
-    content = initializer.content(shape, layout) if layout else initializer.content(shape)
-    tensor = PlannedTensor("w", shape, BY_NAME[dtype], initializer.scheme, content, 17)
+    distribution = initializer.for_shape(shape, layout)
+    tensor = PlannedTensor("w", shape, BY_NAME[dtype], initializer.name, distribution, 17)
     plan = fastinit.Plan(17, "own", "named", [tensor])
     path = tmp_path / "w.safetensors"
     fastinit.write_checkpoint(plan, path)
@@ -90,7 +93,7 @@ def test_what_fastinit_fills_is_what_is_expected(tmp_path, name, dtype):
 
 def test_a_good_model_of_every_dtype_is_good(tmp_path):
     path = tmp_path / "mixed.safetensors"
-    fastinit.write_checkpoint(fastinit.Plan.from_layout(MIXED, 17), path)
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(MIXED, 17), path)
     found = diagnose(path)
     assert found, found.findings
     verdicts = {tensor.name: tensor.verdict for tensor in found.tensors}
@@ -101,43 +104,49 @@ def test_a_good_model_of_every_dtype_is_good(tmp_path):
     assert "NaN" not in json.dumps(found.facts(), allow_nan=False)
 
 
+SHARES = (np.arange(20_000) + 0.5) / 20_000
+
+
+def quantiles(lower=-math.inf, upper=math.inf):
+    """Of a standard normal inside the bounds, a weight for each share."""
+    begin, end = NormalDist().cdf(lower), NormalDist().cdf(upper)
+    return np.vectorize(NormalDist().inv_cdf)(begin + (end - begin) * SHARES)
+
+
+# The distribution, its dtype, float64 weights by other means, and their interval: closed where truncated, else
+# half-open.
 NARROW = {
-    "uniform, clamped at both ends": (CenteredUniform(0.0255), "float8_e4m3fn"),
-    "uniform, few values": (Uniform(0.9, 1.6), "float8_e5m2"),
-    "uniform from a power of two": (Uniform(1.0, 1.01), "float16"),
-    "normal around 1": (Normal(1.0, 0.002), "bfloat16"),
-    "normal among the subnormals": (Normal(0.0, 0.004), "float8_e4m3fn"),
-    "truncated, both bounds values": (TruncatedNormal(1.0, 0.125, -2.0, 2.0), "float8_e5m2"),
-    "truncated to a tail": (TruncatedNormal(0.0, 1.0, 2.0, math.inf), "float8_e4m3fn"),
+    "uniform, clamped at both ends": (
+        *(CenteredUniform(0.0255), "float8_e4m3fn"),
+        *(0.0255 * (2 * SHARES - 1), -0.0255, 0.0255),
+    ),
+    "uniform, few values": (Uniform(0.9, 1.6), "float8_e5m2", 0.9 + 0.7 * SHARES, 0.9, 1.6),
+    "uniform from a power of two": (Uniform(1.0, 1.01), "float16", 1 + 0.01 * SHARES, 1.0, 1.01),
+    "normal around 1": (Normal(1.0, 0.002), "bfloat16", 1 + 0.002 * quantiles(), -math.inf, math.inf),
+    "normal among the subnormals": (Normal(0.0, 0.004), "float8_e4m3fn", 0.004 * quantiles(), -math.inf, math.inf),
+    "truncated, both bounds values": (
+        *(TruncatedNormal(1.0, 0.125, -2.0, 2.0), "float8_e5m2"),
+        *(1 + 0.125 * quantiles(-2, 2), 0.75, 1.25),
+    ),
+    "truncated to a tail": (
+        *(TruncatedNormal(0.0, 1.0, 2.0, math.inf), "float8_e4m3fn"),
+        *(quantiles(2), 2.0, math.inf),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", NARROW)
 def test_a_narrow_dtypes_moments_are_those_of_the_rounded_weights(name):
     """A large part of the weights lies where the values are far apart, and the clamp moves it one way."""
-    content, dtype = NARROW[name]
-    share = (np.arange(20_000) + 0.5) / 20_000
-    quantile = np.vectorize(NormalDist().inv_cdf)
-    low, high = -math.inf, math.inf
-    match content:
-        case CenteredUniform(limit):
-            weights, low, high = limit * (2 * share - 1), -limit, limit
-        case Uniform(low, high):
-            weights = low + (high - low) * share
-        case Normal(mean, std):
-            weights = mean + std * quantile(share)
-        case TruncatedNormal(mean, std, lower, upper):
-            begin, end = NormalDist().cdf(lower), NormalDist().cdf(upper)
-            weights = mean + std * quantile(begin + (end - begin) * share)
-            low, high = mean + std * lower, mean + std * upper
+    distribution, dtype, weights, low, high = NARROW[name]
     kind = NUMPY.get(dtype, np.float16)
     rounded = weights.astype(kind).astype(float)
     stored = np.arange(1 << (8 * BY_NAME[dtype].itemsize)).astype(f"u{BY_NAME[dtype].itemsize}").view(kind)
     stored = np.unique(stored[np.isfinite(stored.astype(np.float32))].astype(float))
-    top = stored <= high if isinstance(content, TruncatedNormal) else stored < min(high, float(kind(high)))
+    top = stored <= high if "truncated" in name else stored < min(high, float(kind(high)))
     stored = stored[top & (stored >= low)]
     rounded = np.clip(rounded, stored[0], stored[-1])
-    found = of_planned(planned(content, dtype=dtype))
+    found = of_planned(planned(distribution, dtype=dtype))
     assert math.isclose(found.mean, rounded.mean(), abs_tol=1e-3 * rounded.std())
     assert math.isclose(found.std, rounded.std(), rel_tol=1e-3)
     z = (rounded - rounded.mean()) / rounded.std()
@@ -156,12 +165,13 @@ CORRECT = [
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
 def test_no_correct_checkpoint_is_accused(tmp_path, dtype):
-    """Rounding biases mean and spread, few values are equal by chance, sparse weights have heavy tails."""
+    """Rounding biases the moments, few values are equal by chance, sparse weights have heavy tails."""
     tensors = []
-    for content in CORRECT:
+    for distribution in CORRECT:
         for shape in ((4, 4), (1, 7), (120, 100), (300, 700)):
-            name = f"{content} {shape}"
-            tensor = PlannedTensor(name, shape, dtype, content.kind, content, fastinit.stream_for(1, name).state)
+            name = f"{distribution} {shape}"
+            state = fastinit.stream_for(1, name).state
+            tensor = PlannedTensor(name, shape, dtype, distribution.name, distribution, state)
             with contextlib.suppress(PlanError):  # no value of the dtype lies in the interval
                 fastinit.Plan(1, "own", "named", [tensor])
                 tensors.append(tensor)
@@ -195,6 +205,6 @@ def test_no_bundled_model_in_float8_is_accused(tmp_path, layout):
             reduced[name] = {"dtype": tensor.dtype.tag, "shape": shape}
     path = tmp_path / "w.safetensors"
     for dtype in NUMPY:
-        fastinit.write_checkpoint(fastinit.Plan.from_layout(reduced, 17, dtype=dtype), path)
+        fastinit.write_checkpoint(fastinit.Plan.from_specs(reduced, 17, dtype=dtype), path)
         found = diagnose(path)
         assert found, found.findings

@@ -117,7 +117,7 @@ def test_powers_that_leave_float64_are_measured_by_a_scale(tmp_path, name):
         assert abs(m.mean - mean) <= 1e-12 * std + 1e-15 * abs(mean) + 5e-324
     assert math.isclose(m.std, std, rel_tol=1e-12, abs_tol=5e-324)
     assert math.isclose(m.kurtosis, kurtosis, rel_tol=1e-7)
-    figures.save(diagnose(path), tmp_path / "w.svg")
+    figures.save(diagnose(path).figure(), tmp_path / "w.svg")
 
 
 def test_the_largest_and_the_smallest_float64_are_judged_and_drawn_without_a_warning(tmp_path):
@@ -128,7 +128,7 @@ def test_the_largest_and_the_smallest_float64_are_judged_and_drawn_without_a_war
     assert [finding.kind for finding in found.findings] == ["spread", "constant"]
     assert math.isclose(found.tensors[0].measured.std, math.sqrt(2 / 3) * 1.7e308, rel_tol=1e-7)
     json.dumps(found.facts(), allow_nan=False)
-    figures.save(found, tmp_path / "w.svg")
+    figures.save(found.figure(), tmp_path / "w.svg")
 
 
 def test_minus_zero_is_shown_as_zero(tmp_path):
@@ -143,7 +143,7 @@ def test_memory_stays_small_beside_the_file(tmp_path):
         pytest.skip("the peak of resident memory is read from /proc")
     path = tmp_path / "w.safetensors"
     layout = {f"{i}.weight": {"dtype": "F32", "shape": [4096, 2560]} for i in range(4)}
-    fastinit.write_checkpoint(fastinit.Plan.from_layout(layout, 17), path)
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, 17), path)
     code = (
         "import sys; from pathlib import Path; from fastinit.diagnosis import diagnose; "
         "good = diagnose(sys.argv[1]); status = Path('/proc/self/status').read_text(); "

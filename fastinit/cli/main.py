@@ -423,10 +423,10 @@ def _recommend(options: argparse.Namespace) -> int:
     advice = recommend(options.activation, options.residual_layers)
     facts = {
         "initializer": advice.initializer.to_json(),
-        "scheme": advice.initializer.scheme,
+        "scheme": advice.initializer.name,
         "reason": advice.reason,
     }
-    _print(options, facts, [f"{options.activation}: {advice.initializer.scheme}", advice.reason])
+    _print(options, facts, [f"{options.activation}: {advice.initializer.name}", advice.reason])
     return GOOD
 
 

@@ -87,7 +87,7 @@ def diagnose(
     >>> from fastinit.diagnosis import diagnose
     >>> layout = {"c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
     >>> with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
-    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_layout(layout, seed=17), file.name)
+    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, seed=17), file.name)
     ...     good = diagnose(file.name)
     ...     bad = diagnose(file.name, rules={"*c_proj.weight": 0.0041})
     >>> bool(good), [finding.kind for finding in bad.findings]
@@ -141,13 +141,13 @@ def _planned(
 
 def _by_policy(tensors: Sequence[StoredTensor], seed: SupportsIndex, policy: str) -> dict[str, PlannedTensor]:
     """Plan each tensor by itself, and leave out those that the policy refuses: masks and the like."""
-    Plan.from_layout({}, seed, policy)  # refuses a bad seed or policy
+    Plan.from_specs({}, seed, policy)  # refuses a bad seed or policy
     planned: dict[str, PlannedTensor] = {}
     for tensor in tensors:
         if by_name.is_buffer(tensor.name) and len(tensor.spec.shape) > 1:
             continue
         try:
-            planned |= Plan.from_layout({tensor.name: tensor.spec}, seed, policy)
+            planned |= Plan.from_specs({tensor.name: tensor.spec}, seed, policy)
         except PlanError:
             continue
     return planned

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _core
 from .._engine.cpus import default_threads
-from .._engine.dtypes import widened
+from .._engine.narrow import widened
 from .._files.json_text import parse_object
 from .._files.opening import open_file, read_bounded
 from .._files.safetensors import HEADER_LIMIT, Header, read_header

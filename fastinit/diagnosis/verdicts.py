@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._engine.dtypes import DType
+from .._engine.narrow import rounded
 from . import by_name
-from .expected import Expected, least_step, relative_step, rounded
+from .expected import Expected, least_step, relative_step
 from .measured import Measured
 from .stored import StoredTensor
 

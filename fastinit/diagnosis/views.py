@@ -9,7 +9,6 @@ import numpy as np
 
 from ..views import figure as figures
 from ..views import page as html
-from .expected import density
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,8 +69,8 @@ def _draw_expected(cell: Axes, tensor: TensorDiagnosis, low: float, high: float)
     """Draw the expected density, or else lines one standard deviation either side of 0."""
     if tensor.expected is None:
         return
-    grid = np.linspace(low, high, 200)
-    heights = density(tensor.expected.content, grid)
+    grid, distribution = np.linspace(low, high, 200), tensor.expected.distribution
+    heights = None if distribution is None else distribution.density(grid)
     if heights is not None:
         cell.plot(grid, heights, color="black", linewidth=1)
         return

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._engine.constructions import Construction
-from .._engine.distributions import Positions
 from .._engine.fill import fill
 from ..plan import Plan, PlannedTensor
 from . import by_name
@@ -114,7 +112,7 @@ def first_draws(tensors: Sequence[StoredTensor], planned: Mapping[str, PlannedTe
         wanted = planned.get(tensor.name)
         if wanted is None or (wanted.shape, wanted.dtype) != (tensor.spec.shape, tensor.spec.dtype):
             continue
-        if not wanted.draws or isinstance(wanted.content, Construction | Positions):
+        if not wanted.draws or not wanted.distribution.by_element:
             continue
         first = _first_bytes(wanted)
         compared += 1
@@ -127,7 +125,7 @@ def _first_bytes(wanted: PlannedTensor) -> bytes:
     count = min(_COMPARED, wanted.size)
     part = fill(
         (wanted.size,),
-        wanted.content,
+        wanted.distribution,
         wanted.state,
         dtype=wanted.dtype,
         index=slice(0, count),

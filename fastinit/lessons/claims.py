@@ -21,7 +21,7 @@ from .._engine.generator import SplitMix64, stream_for
 from .._engine.streams import GAMMA_INVERSE
 from ..autodiff import SGD, Tensor
 from ..functions import initialize
-from ..initializers import Initializer, Zeros, kaiming, xavier
+from ..initializers import ZEROS, Initializer, kaiming, xavier
 from ..parameters import NamedParameter, NamedParameters
 from ..propagation.experiments import propagate
 from ..views.table import Table, notebook
@@ -131,7 +131,7 @@ def fan_tables() -> tuple[Table, ...]:
     rows = []
     for name, shape in (("layer.0.weight", (784, HIDDEN)), ("layer.1.weight", (HIDDEN, CLASSES))):
         scale = xavier_scale(*fans(shape))
-        he: Any = kaiming("normal").content(shape)  # a distributions.Normal
+        he: Any = kaiming("normal").for_shape(shape)  # a distributions.Normal
         size = shape[0] * shape[1]
         rows.append(
             (name, size, scale.fan_in, scale.fan_out, scale.target_variance, scale.standard_deviation, he.std)
@@ -239,7 +239,7 @@ def _equal_weights(digits: Digits, seed: int) -> Claim:
 
 
 def _zero_weights(digits: Digits, seed: int) -> Claim:
-    relu, sigmoid = (_trained(digits, seed, Zeros(), activation) for activation in ("relu", "sigmoid"))
+    relu, sigmoid = (_trained(digits, seed, ZEROS, activation) for activation in ("relu", "sigmoid"))
     moved = [p.name for p in relu if p.tensor.value.values.any()]
     largest = float(np.abs(sigmoid[0].tensor.value.values).max())
     return Claim(

@@ -205,7 +205,7 @@ def _initializer(kind: str) -> Initializer:
 
 def population(kind: str, seed: int, mean: float, variance: float, counts: tuple[int, ...]) -> Population:
     """Return what was measured with what follows from the kind: seed or none, limit, expected variances."""
-    content = _initializer(kind).content((WIDTH, WIDTH))
+    content = _initializer(kind).for_shape((WIDTH, WIDTH))
     return Population(
         kind=kind,
         seed=seed if content.draws_per_weight else None,

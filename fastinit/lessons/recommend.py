@@ -50,7 +50,7 @@ def recommend(activation: str, residual_layers: SupportsIndex | None = None) -> 
     --------
     >>> import fastinit
     >>> advice = fastinit.recommend("gelu", residual_layers=12)
-    >>> advice.initializer.scheme
+    >>> advice.initializer.name
     'residual(kaiming_normal)'
     >>> print(advice.reason)
     gelu passes about half of its inputs, and less of them than relu: Kaiming, variance 2 / fan_in, as for relu; \

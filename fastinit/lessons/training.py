@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .._engine.checks import as_choice, as_index, as_u64
-from .._engine.dtypes import widened
 from .._engine.generator import stream_for
+from .._engine.narrow import widened
 from .._files.opening import open_file
 from .._files.safetensors import read_header
 from ..autodiff import SGD, Adam, Momentum, Tensor, TensorValue
 from ..errors import TensorError
 from ..functions import initialize
-from ..initializers import Constant, Initializer, Normal, Orthogonal, Uniform, Zeros, kaiming, xavier
+from ..initializers import ZEROS, Constant, Initializer, Normal, Orthogonal, Uniform, kaiming, xavier
 from ..parameters import NamedParameter, NamedParameters
 from ..views.table import Table, notebook
 from .digits import CLASSES, Digits, Floats, load_digits
@@ -40,7 +40,7 @@ TARGET = 0.95
 SAME = 1e-6
 
 STARTS: Mapping[str, Initializer] = {
-    "zero": Zeros(),
+    "zero": ZEROS,
     "constant 0.05": Constant(0.05),
     "uniform(-0.5, 0.5)": Uniform(-0.5, 0.5),
     "N(0, 1)": Normal(),
@@ -88,7 +88,7 @@ def initial(sizes: Sequence[int], initializer: Initializer, seed: SupportsIndex)
     """Return the parameters at their start: each weight from the stream of its name, biases zero."""
     return NamedParameters(
         NamedParameter.from_tensor(
-            name, Tensor(initialize(shape, stream_for(seed, name), initializer if len(shape) == 2 else Zeros()))
+            name, Tensor(initialize(shape, stream_for(seed, name), initializer if len(shape) == 2 else ZEROS))
         )
         for name, shape in shapes(sizes).items()
     )

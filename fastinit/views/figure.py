@@ -82,8 +82,9 @@ def draw(result: object) -> Figure:
 
 
 def save(result: object, path: str | os.PathLike[str]) -> None:
-    """Draw `result` into a new or replaced file whose suffix names the format: .svg or .png."""
-    suffix, drawing = format_of(path), draw(result)
+    """Write a drawing, or that of a result, to a new or replaced file: .svg or .png."""
+    suffix = format_of(path)
+    drawing: Any = result if hasattr(result, "savefig") else draw(result)
     with style():
         drawing.savefig(path, metadata={"Date": None} if suffix == ".svg" else None)
 
