@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from ._engine.constructions import Construction
-from ._engine.dtypes import narrowed
-from ._engine.fill import built, fill, normals_of
-from ._engine.parts import Array
+from ._engine.fill import fill
+from ._engine.narrow import narrowed
+from ._engine.parts import Array, whole_part
 from ._files.opening import open_file
 from ._files.safetensors import encode_header, read_header
 from ._files.specs import TensorSpec
@@ -276,7 +275,7 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
 def _follows_from_header(plan: Plan) -> bool:
     """Say whether seed, policy and order are all it takes to make this plan again."""
     try:
-        return Plan.from_layout(_specs(plan), plan.seed, plan.policy, order=plan.order) == plan
+        return Plan.from_specs(_specs(plan), plan.seed, plan.policy, order=plan.order) == plan
     except FastinitError:
         return False
 
@@ -307,7 +306,7 @@ def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path)
         raise CheckpointError(f"{path} has seed {facts['seed']!r}; expected an integer")
     try:
         if "plan" not in facts:
-            return Plan.from_layout(layout, int(facts["seed"]), facts["policy"], order=facts["order"])
+            return Plan.from_specs(layout, int(facts["seed"]), facts["policy"], order=facts["order"])
         plan = Plan.from_json(facts["plan"])
         if _specs(plan) != layout:
             raise CheckpointError("the plan in its metadata is not one of the tensors in its header")
@@ -332,29 +331,34 @@ def _mismatches(
 
 
 def _first_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
-    if isinstance(tensor.content, Construction):  # a part of it costs as much as the whole
-        whole = built(tensor.content, tensor.shape, tensor.state)
-        expected = narrowed(whole, tensor.dtype).reshape(-1)
-        wrong = expected != stored
-        if wrong.any():
-            slack = tensor.content.slack(tensor.shape, normals_of(tensor.shape, tensor.state))
-            least, greatest = (
-                _ordered(narrowed(bound, tensor.dtype).reshape(-1)) for bound in (whole - slack, whole + slack)
-            )
-            values = _ordered(stored)
-            wrong &= (values < least) | (values > greatest)
-        return _mismatch(tensor, 0, stored, expected, wrong)
+    if not tensor.distribution.by_element:  # a part of it costs as much as the whole
+        return _whole_difference(tensor, stored)
     step = CHUNK_BYTES // tensor.dtype.itemsize
     buffer = np.empty(min(step, tensor.size), tensor.dtype.bits)
     for begin in range(0, tensor.size, step):
         part = slice(begin, min(begin + step, tensor.size))
         chunk = buffer[: part.stop - begin]
-        fill((tensor.size,), tensor.content, tensor.state, dtype=tensor.dtype, out=chunk, index=part)
+        fill((tensor.size,), tensor.distribution, tensor.state, dtype=tensor.dtype, out=chunk, index=part)
         expected = chunk.view(stored.dtype)
         found = _mismatch(tensor, begin, stored[part], expected, expected != stored[part])
         if found is not None:
             return found
     return None
+
+
+def _whole_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
+    """Compare a tensor that is made whole, allowing each weight what another machine's LAPACK may change."""
+    whole = tensor.distribution.values(tensor.shape, tensor.state, whole_part(tensor.shape), None, None)
+    expected = narrowed(whole, tensor.dtype).reshape(-1)
+    wrong = expected != stored
+    if wrong.any():
+        slack = tensor.distribution.slack(tensor.shape, tensor.state)
+        least, greatest = (
+            _ordered(narrowed(bound, tensor.dtype).reshape(-1)) for bound in (whole - slack, whole + slack)
+        )
+        values = _ordered(stored)
+        wrong &= (values < least) | (values > greatest)
+    return _mismatch(tensor, 0, stored, expected, wrong)
 
 
 def _ordered(bits: Array) -> Array:

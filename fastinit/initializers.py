@@ -1,265 +1,45 @@
-"""Initializers: frozen data that turns a shape and its fans into what a tensor is filled with.
+"""Initializers: frozen data that turns a shape and its axes into a distribution.
 
-The formula stands once, in `VarianceScaling`; the famous names are one-line specialisations of it. `Residual`,
-`DepthScaled`, `MuP` and `Scaled` scale the weights of another initializer. All of them compare, hash, and travel
-as small JSON objects.
+The formula stands once, in `VarianceScaling`; `xavier`, `kaiming` and `lecun` are one-line specialisations of it.
+`Residual`, `DepthScaled`, `MuP` and `Scaled` scale the weights of another initializer. A distribution that needs no
+shape is an initializer itself. All of them can be called, compare, hash, and travel as small JSON objects.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, SupportsIndex
+from typing import ClassVar, SupportsIndex
 
 from . import _core
-from ._engine import constructions, distributions
-from ._engine.axes import SPATIAL, Axes, axes_of
-from ._engine.checks import as_choice, as_finite, as_nonnegative, as_number, as_shape, as_u64
-from ._engine.constructions import Construction
-from ._engine.distributions import CenteredUniform, Content, Positions
+from ._engine.axes import SPATIAL, Axes
+from ._engine.checks import as_choice, as_finite, as_nonnegative, as_shape, as_u64
+from ._engine.constructions import DeltaOrthogonal, Diagonal, Orthogonal, Sparse
+from ._engine.distributions import (
+    CenteredUniform,
+    Constant,
+    Distribution,
+    Normal,
+    Positions,
+    TruncatedNormal,
+    Uniform,
+)
 from ._engine.gains import squared_gain
-from ._files.json_text import parse_object
-from .errors import CheckpointError, DistributionError
+from ._engine.initializer import Initializer
+from .errors import DistributionError
+
+__all__ = [
+    "ONES", "POSITIONS", "XAVIER_UNIFORM", "ZEROS", "CenteredUniform", "Constant", "DeltaOrthogonal", "DepthScaled",
+    "Diagonal", "Dirac", "Distribution", "Identity", "Initializer", "MuP", "Normal", "Orthogonal", "Positions",
+    "Residual", "Scaled", "Sparse", "TruncatedNormal", "Uniform", "VarianceScaling", "glorot", "he", "kaiming", "lecun",
+    "xavier",
+]  # fmt: skip
 
 MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
-SHAPES = ("uniform", "normal", "truncated_normal")
+"""What the fan of a variance scaling may be."""
 
-_SPREADS: dict[type[Any], tuple[str, ...]] = {
-    distributions.Constant: ("value",),
-    distributions.Uniform: ("low", "high"),
-    CenteredUniform: ("limit",),
-    distributions.Normal: ("mean", "std"),
-    distributions.TruncatedNormal: ("mean", "std"),
-    constructions.Diagonal: ("gain",),
-    constructions.Orthogonal: ("gain",),
-    constructions.DeltaOrthogonal: ("gain",),
-    constructions.Sparse: ("std",),
-}
-"""The parameters of a content that grow in proportion to its weights."""
-
-
-def rescaled(content: Content, factor: float, p: float = 1.0, q: float = 1.0) -> Content:
-    """Return `content` with every weight times ``factor / sqrt(p / q)``; the arithmetic is C's."""
-    cls: type[Any] = type(content)
-    if cls not in _SPREADS:
-        raise DistributionError(f"{content.kind} are no weights: they have no spread to change")
-    spreads = _SPREADS[cls]
-    values = [(name, getattr(content, name)) for name in cls.__match_args__]  # every content is a dataclass
-    scaled = cls(*[_core.rescale(value, factor, p, q) if name in spreads else value for name, value in values])
-    if cls is distributions.Uniform and math.isfinite(scaled.high - scaled.low):
-        spec = _core.Spec(cls.base, _core.FLOAT64, scaled.parameters)
-        if spec.status == _core.NOT_AN_INTERVAL:  # the bounds have met: a spread of 0, which still takes its draws
-            return distributions.Normal(scaled.low, 0.0)
-    return scaled  # type: ignore[no-any-return]
-
-
-class Initializer:
-    """What a tensor of any shape starts as."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-
-    @property
-    def scheme(self) -> str:
-        """The name shown in plans and errors."""
-        return self.kind
-
-    def content(
-        self,
-        shape: tuple[int, ...],
-        layout: str = "io",
-        groups: SupportsIndex = 1,
-        fan_in: SupportsIndex | None = None,
-        fan_out: SupportsIndex | None = None,
-    ) -> Content:
-        """Return what a tensor of `shape` is filled with.
-
-        Parameters
-        ----------
-        shape : tuple of int
-            The tensor's logical shape.
-        layout, groups
-            The meaning of its axes, as in `fastinit.fans`.
-        fan_in, fan_out : int, optional
-            Taken instead of the counted connections.
-
-        Raises
-        ------
-        TypeError, ValueError
-            For integers of a wrong type or range, and a shape that this initializer cannot be used for.
-        """
-        axes = axes_of(shape, layout, groups, fan_in, fan_out)
-        axes.check()
-        return self._content(axes)
-
-    def _content(self, axes: Axes) -> Content:
-        raise NotImplementedError
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object, ``{"kind": ..., parameter: value, ...}``, that `from_json` reads."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every initializer is a dataclass
-        return {"kind": self.kind, **{field.name: _to_json(getattr(self, field.name)) for field in fields}}
-
-    def _set(self, **values: Any) -> None:
-        """Put checked values in place of those given; for ``__post_init__``."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, Initializer):
-        return value.to_json()
-    if isinstance(value, tuple):
-        return list(value)
-    return None if isinstance(value, float) and math.isinf(value) else value
-
-
-def from_json(data: Mapping[str, Any]) -> Initializer:
-    """Return the initializer that `to_json` described; ValueError for anything else.
-
-    Text is for `parse`, which also refuses what is no JSON and a key that occurs twice.
-
-    Examples
-    --------
-    >>> from fastinit import initializers
-    >>> residual = initializers.Residual(initializers.kaiming("normal", "gelu"), layers=12)
-    >>> initializers.from_json(residual.to_json()) == residual
-    True
-    """
-    if not isinstance(data, Mapping):
-        raise ValueError(f"an initializer is a JSON object, got {data!r}")
-    try:
-        parameters = {name: from_json(v) if isinstance(v, Mapping) else v for name, v in data.items()}
-    except RecursionError:
-        raise ValueError("an initializer is nested too deeply") from None
-    kind = parameters.pop("kind", None)
-    if not isinstance(kind, str):
-        raise ValueError(f"an initializer needs a kind, one of {', '.join(_KINDS)}; got {kind!r}")
-    cls = _KINDS[as_choice(kind, _KINDS, "kind of initializer")]
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    if parameters.keys() != set(names):
-        raise ValueError(f"{kind!r} takes {names}, got {list(parameters)}")
-    try:
-        return cls(**parameters)
-    except TypeError as error:
-        raise ValueError(f"{kind!r}: {error}") from error
-
-
-# ---- weights of one distribution, whatever the shape -------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Constant(Initializer):  # noqa: PLW1641  # dataclass makes the hash
-    """The same value everywhere."""
-
-    value: float
-
-    __eq__ = distributions.same_bits
-    kind: ClassVar[str] = "constant"
-
-    def __post_init__(self) -> None:
-        self._set(value=as_finite(self.value, "value"))
-
-    def _content(self, _axes: Axes) -> Content:
-        return distributions.Constant(self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Zeros(Initializer):
-    """0 everywhere."""
-
-    kind: ClassVar[str] = "zeros"
-
-    def _content(self, _axes: Axes) -> Content:
-        return distributions.Constant(0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Ones(Initializer):
-    """1 everywhere."""
-
-    kind: ClassVar[str] = "ones"
-
-    def _content(self, _axes: Axes) -> Content:
-        return distributions.Constant(1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Uniform(Initializer):
-    """Uniform on [low, high)."""
-
-    low: float = 0.0
-    high: float = 1.0
-
-    kind: ClassVar[str] = "uniform"
-
-    def __post_init__(self) -> None:
-        low, high = as_finite(self.low, "low"), as_finite(self.high, "high")
-        if not low < high:
-            raise DistributionError(f"uniform needs low < high, got low={low} and high={high}")
-        self._set(low=low, high=high)
-
-    def _content(self, _axes: Axes) -> Content:
-        return distributions.Uniform(self.low, self.high)
-
-
-@dataclass(frozen=True, slots=True)
-class Normal(Initializer):
-    """Normal with `mean` and standard deviation `std`; a std of 0 gives the mean."""
-
-    mean: float = 0.0
-    std: float = 1.0
-
-    kind: ClassVar[str] = "normal"
-
-    def __post_init__(self) -> None:
-        self._set(mean=as_finite(self.mean, "mean"), std=as_nonnegative(self.std, "std"))
-
-    def _content(self, _axes: Axes) -> Content:
-        return distributions.Normal(self.mean, self.std)
-
-
-@dataclass(frozen=True, slots=True)
-class TruncatedNormal(Initializer):
-    """``mean + std * z``, z standard normal inside [lower, upper]: bounds in standard deviations, None for none.
-
-    `mean` and `std` are those of the normal before it is truncated.
-    """
-
-    mean: float = 0.0
-    std: float = 1.0
-    lower: float = -2.0
-    upper: float = 2.0
-
-    kind: ClassVar[str] = "truncated_normal"
-
-    def __post_init__(self) -> None:
-        lower = -math.inf if self.lower is None else as_number(self.lower, "lower")
-        upper = math.inf if self.upper is None else as_number(self.upper, "upper")
-        if not lower < upper:
-            raise DistributionError(
-                "truncated_normal needs lower < upper, in standard deviations; "
-                f"got lower={lower} and upper={upper}"
-            )
-        self._set(mean=as_finite(self.mean, "mean"), std=as_nonnegative(self.std, "std"), lower=lower, upper=upper)
-
-    def _content(self, _axes: Axes) -> Content:
-        return distributions.TruncatedNormal(self.mean, self.std, self.lower, self.upper)
-
-
-@dataclass(frozen=True, slots=True)
-class PositionIds(Initializer):
-    """0, 1, ..., n - 1 along the last axis."""
-
-    kind: ClassVar[str] = "positions"
-
-    def _content(self, axes: Axes) -> Content:
-        if not axes.shape:
-            raise ValueError("positions count along the last axis, and a 0-d tensor has none")
-        length = axes.shape[-1]
-        return Positions(length) if length else distributions.Constant(0.0)
+DISTRIBUTIONS = ("uniform", "normal", "truncated_normal")
+"""What a variance scaling may draw from."""
 
 
 # ---- weights scaled by their fans --------------------------------------------------------------------
@@ -298,23 +78,22 @@ class VarianceScaling(Initializer):
 
     def __post_init__(self) -> None:
         as_choice(self.mode, MODES, "mode")
-        as_choice(self.distribution, SHAPES, "distribution")
+        as_choice(self.distribution, DISTRIBUTIONS, "distribution")
         self._set(scale=as_nonnegative(self.scale, "scale"))
 
+    reads_fans: ClassVar[bool] = True
+
     @property
-    def scheme(self) -> str:
+    def name(self) -> str:
         """The famous name where it has one."""
         famous = {(1.0, "fan_avg"): "xavier", (2.0, "fan_in"): "kaiming", (1.0, "fan_in"): "lecun"}
         return f"{famous.get((self.scale, self.mode), self.kind)}_{self.distribution}"
 
-    def _content(self, axes: Axes) -> Content:
-        return self.scaled(axes, 1.0)
-
-    def scaled(self, axes: Axes, gain: float) -> Content:
-        """Return the content whose finished standard deviation or limit is multiplied by `gain`."""
+    def at(self, axes: Axes) -> Distribution:
+        """Return the distribution whose variance after truncation, if any, is ``scale / fan``."""
         pair = axes.checked_fans
         if pair is None:
-            return distributions.Constant(0.0)
+            return Constant(0.0)
         fan_in, fan_out = pair
         if self.mode == "fan_avg":
             fan, kind = fan_in + fan_out, _core.FAN_SUM
@@ -322,12 +101,12 @@ class VarianceScaling(Initializer):
             fan, kind = fan_in * fan_out, _core.FAN_PRODUCT
         else:
             fan, kind = fan_in if self.mode == "fan_in" else fan_out, _core.FAN
-        _, std, limit, parent_std = _core.scale(self.scale, float(fan), kind, gain)
+        _, std, limit, parent_std = _core.scale(self.scale, float(fan), kind, 1.0)
         if self.distribution == "uniform":
             return CenteredUniform(limit)
         if self.distribution == "normal":
-            return distributions.Normal(0.0, std)
-        return distributions.TruncatedNormal(0.0, parent_std, -2.0, 2.0)
+            return Normal(0.0, std)
+        return TruncatedNormal(0.0, parent_std, -2.0, 2.0)
 
 
 def xavier(distribution: str = "uniform") -> VarianceScaling:
@@ -336,15 +115,15 @@ def xavier(distribution: str = "uniform") -> VarianceScaling:
 
 
 def kaiming(
-    distribution: str = "uniform", nonlinearity: str = "relu", a: float | None = None, mode: str = "fan_in"
+    distribution: str = "uniform", activation: str = "relu", a: float | None = None, mode: str = "fan_in"
 ) -> VarianceScaling:
     """Return He et al.'s (2015) scheme: variance ``gain**2 / fan``; `a` is the parameter of the gain.
 
     A slope of 0 is relu: ``a=0`` may be said with it, as in torch.
     """
-    if nonlinearity == "relu" and a is not None and as_finite(a, "a") == 0:
+    if activation == "relu" and a is not None and as_finite(a, "a") == 0:
         a = None
-    return VarianceScaling(squared_gain(nonlinearity, a, "a"), mode, distribution)
+    return VarianceScaling(squared_gain(activation, a), mode, distribution)
 
 
 def lecun(distribution: str = "uniform") -> VarianceScaling:
@@ -355,12 +134,18 @@ def lecun(distribution: str = "uniform") -> VarianceScaling:
 glorot = xavier
 he = kaiming
 
-# ---- constructions -----------------------------------------------------------------------------------
+# ---- ones along a diagonal ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Identity(Initializer):
-    """`gain` on the diagonal of a matrix, or of every matrix of a stack; zero elsewhere."""
+    """`gain` on the diagonal of a matrix, or of every matrix of a stack; zero elsewhere.
+
+    Attributes
+    ----------
+    gain : float
+        Finite and >= 0.
+    """
 
     gain: float = 1.0
 
@@ -369,10 +154,11 @@ class Identity(Initializer):
     def __post_init__(self) -> None:
         self._set(gain=as_nonnegative(self.gain, "gain"))
 
-    def _content(self, axes: Axes) -> Content:
+    def at(self, axes: Axes) -> Distribution:
+        """Return the diagonal of a matrix or of a stack of them."""
         if set(axes.letters.lower()) & set(SPATIAL):
             raise ValueError(f"identity fills matrices, not layout {axes.layout!r}; for a convolution use dirac")
-        return constructions.Diagonal(self.gain, axes.layout, axes.groups)
+        return Diagonal(self.gain).at(axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,101 +166,32 @@ class Dirac(Initializer):
     """The kernel that hands every input on to the output of its number, in each of `groups` groups.
 
     The tap is the middle of the receptive field, n // 2 of an axis of length n, as in torch.
+
+    Attributes
+    ----------
+    groups : int or None
+        None takes the groups of the call; a number must not contradict them.
     """
 
-    groups: SupportsIndex = 1
+    groups: SupportsIndex | None = None
 
     kind: ClassVar[str] = "dirac"
 
     def __post_init__(self) -> None:
-        self._set(groups=as_u64(self.groups, "groups"))
+        if self.groups is not None:
+            self._set(groups=as_u64(self.groups, "groups"))
 
-    def _content(self, axes: Axes) -> Content:
-        content = constructions.Diagonal(1.0, axes.layout, as_u64(self.groups, "groups"))
-        content.check(axes.shape)
-        return content
-
-
-@dataclass(frozen=True, slots=True)
-class Orthogonal(Initializer):
-    """`gain` times a uniformly (Haar) distributed orthonormal matrix: outputs against everything else.
-
-    The smaller side is orthonormal. Every group of a grouped convolution and every matrix of a stack is one.
-
-    References
-    ----------
-    Saxe, McClelland and Ganguli (2014), "Exact solutions to the nonlinear dynamics of learning in deep linear
-    neural networks".
-    """
-
-    gain: float = 1.0
-
-    kind: ClassVar[str] = "orthogonal"
-
-    def __post_init__(self) -> None:
-        self._set(gain=as_nonnegative(self.gain, "gain"))
-
-    def _content(self, axes: Axes) -> Content:
-        content = constructions.Orthogonal(self.gain, axes.layout, axes.groups)
-        content.check(axes.shape)
-        return content
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaOrthogonal(Initializer):
-    """`gain` times an orthonormal matrix at the middle of the receptive field; no more inputs than outputs.
-
-    The tap is (n - 1) // 2 of an axis of length n, as in JAX.
-
-    References
-    ----------
-    Xiao et al. (2018), "Dynamical isometry and a mean field theory of CNNs".
-    """
-
-    gain: float = 1.0
-
-    kind: ClassVar[str] = "delta_orthogonal"
-
-    def __post_init__(self) -> None:
-        self._set(gain=as_nonnegative(self.gain, "gain"))
-
-    def _content(self, axes: Axes) -> Content:
-        content = constructions.DeltaOrthogonal(self.gain, axes.layout, axes.groups)
-        content.check(axes.shape)
-        return content
-
-
-@dataclass(frozen=True, slots=True)
-class Sparse(Initializer):
-    """Normal weights of which ``ceil(fraction * rows)`` are zero in every column of the stored matrix.
-
-    In the layout ``"io"`` a column is what one unit receives, as in the source.
-
-    References
-    ----------
-    Martens (2010), "Deep learning via Hessian-free optimization", section 5.
-    """
-
-    fraction: float
-    std: float = 0.01
-
-    kind: ClassVar[str] = "sparse"
-
-    def __post_init__(self) -> None:
-        checked = constructions.Sparse(self.fraction, self.std)
-        self._set(fraction=checked.fraction, std=checked.std)
-
-    def _content(self, axes: Axes) -> Content:
-        content = constructions.Sparse(self.fraction, self.std)
-        content.check(axes.shape)
-        return content
+    def at(self, axes: Axes) -> Distribution:
+        """Return the ones of the tap."""
+        groups = None if self.groups is None else as_u64(self.groups, "groups")
+        return Diagonal(1.0, None, groups).at(axes)
 
 
 # ---- the weights of another initializer, scaled ------------------------------------------------------
 
 
 def _check_base(base: object) -> None:
-    if not isinstance(base, Initializer) or isinstance(base, PositionIds):
+    if not isinstance(base, Initializer) or not base.holds_weights:
         raise TypeError(f"base must be an initializer of weights, got {base!r}")
 
 
@@ -488,9 +205,23 @@ class _Changed(Initializer):
         _check_base(self.base)
 
     @property
-    def scheme(self) -> str:
+    def name(self) -> str:
         """The name of the base inside that of the change."""
-        return f"{self.kind}({self.base.scheme})"
+        return f"{self.kind}({self.base.name})"
+
+    @property
+    def reads_fans(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
+        """Whether the base reads them."""
+        return self.base.reads_fans
+
+    @property
+    def _factor(self) -> tuple[float, float]:
+        """What every weight is multiplied by, and by the root of what it is divided."""
+        raise NotImplementedError
+
+    def at(self, axes: Axes) -> Distribution:
+        """Return the distribution of the base, rescaled."""
+        return self.base.at(axes).rescaled(*self._factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,13 +236,14 @@ class Scaled(_Changed):
         _Changed.__post_init__(self)
         self._set(factor=as_nonnegative(self.factor, "factor"))
 
-    def _content(self, axes: Axes) -> Content:
-        return rescaled(self.base._content(axes), self.factor)
+    @property
+    def _factor(self) -> tuple[float, float]:
+        return self.factor, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Residual(_Changed):
-    """Every weight of `base` divided by ``sqrt(2 * layers)``: its spread, and with it a mean or a constant.
+    """Every weight of `base` divided by ``sqrt(2 * residual_layers)``: its spread, and with it a mean or a constant.
 
     For the projections that write to the residual stream of a transformer of `layers` layers, each of which writes
     twice (attention and feed-forward).
@@ -523,23 +255,26 @@ class Residual(_Changed):
     Examples
     --------
     >>> from fastinit import initializers
-    >>> initializers.Residual(initializers.Normal(std=0.02), layers=12).content((768, 768)).std
+    >>> initializers.Residual(initializers.Normal(std=0.02), residual_layers=12).for_shape((768, 768)).std
     0.004082482904638631
     """
 
-    layers: int
+    residual_layers: int
 
     kind: ClassVar[str] = "residual"
 
     def __post_init__(self) -> None:
         _Changed.__post_init__(self)
-        layers = as_u64(self.layers, "layers")
+        layers = as_u64(self.residual_layers, "residual_layers")
         if layers == 0:
-            raise ValueError("layers must be at least 1: it counts the layers that write to the residual stream")
-        self._set(layers=layers)
+            raise ValueError(
+                "residual_layers must be at least 1: it counts the layers that write to the residual stream"
+            )
+        self._set(residual_layers=layers)
 
-    def _content(self, axes: Axes) -> Content:
-        return rescaled(self.base._content(axes), 1.0, float(2 * self.layers))
+    @property
+    def _factor(self) -> tuple[float, float]:
+        return 1.0, float(2 * self.residual_layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,8 +295,9 @@ class DepthScaled(_Changed):
         _Changed.__post_init__(self)
         self._set(layer=as_u64(self.layer, "layer"))
 
-    def _content(self, axes: Axes) -> Content:
-        return rescaled(self.base._content(axes), 1.0, float(2 * (self.layer + 1)))
+    @property
+    def _factor(self) -> tuple[float, float]:
+        return 1.0, float(2 * (self.layer + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -612,22 +348,31 @@ class MuP(Initializer):
         self._set(base_shape=base_shape)
 
     @property
-    def scheme(self) -> str:
+    def name(self) -> str:
         """The name of the base inside that of the change."""
-        return f"{self.kind}({self.base.scheme})"
+        return f"{self.kind}({self.base.name})"
 
-    def _content(self, axes: Axes) -> Content:
+    @property
+    def reads_fans(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
+        """Whether the base reads them."""
+        return self.base.reads_fans
+
+    def at(self, axes: Axes) -> Distribution:
+        """Return the distribution of the base at `base_shape`, rescaled where inputs and outputs are both wide."""
+        axes.check()
         shape, base_shape = axes.shape, self.base_shape
         if len(shape) != len(base_shape):
             raise ValueError(f"shape {shape} and base_shape {base_shape} differ in their number of axes")
         if 0 in shape:
-            return distributions.Constant(0.0)
-        at_base = dataclasses.replace(axes, shape=base_shape, groups=self._base_groups(axes))
-        content = self.base._content(at_base)
-        if isinstance(content, Construction):
-            raise DistributionError(f"mup scales the standard deviation of a distribution, not {self.base.scheme}")
-        if len(shape) < 2:
-            return content
+            return Constant(0.0)
+        distribution = self.base.at(dataclasses.replace(axes, shape=base_shape, groups=self._base_groups(axes)))
+        if not distribution.by_element:
+            raise DistributionError(f"mup scales the standard deviation of a distribution, not {self.base.name}")
+        widths = self._widths(axes) if len(shape) > 1 else ()
+        return distribution.rescaled(1.0, *map(float, widths)) if widths else distribution
+
+    def _widths(self, axes: Axes) -> tuple[int, ...]:
+        """Return the inputs here and at `base_shape` of a hidden matrix, wide in both; of any other, nothing."""
         lengths = {
             letter.lower(): (length, base)
             for letter, length, base in zip(axes.letters, axes.shape, self.base_shape, strict=True)
@@ -638,7 +383,7 @@ class MuP(Initializer):
                 f"only inputs and outputs have a width, but shape {axes.shape} differs from base_shape "
                 f"{self.base_shape} in {', '.join(sorted(wide - set('io')))} (layout {axes.layout!r})"
             )
-        return rescaled(content, 1.0, *map(float, lengths["i"])) if len(wide) == 2 else content
+        return lengths["i"] if len(wide) == 2 else ()
 
     def _base_groups(self, axes: Axes) -> int:
         """Return the groups at `base_shape`: as many as here, but one channel each if they have one here."""
@@ -655,65 +400,14 @@ class MuP(Initializer):
         return groups
 
 
-_KINDS: dict[str, type[Initializer]] = {
-    cls.kind: cls
-    for cls in (
-        Constant,
-        Zeros,
-        Ones,
-        Uniform,
-        Normal,
-        TruncatedNormal,
-        PositionIds,
-        VarianceScaling,
-        Identity,
-        Dirac,
-        Orthogonal,
-        DeltaOrthogonal,
-        Sparse,
-        Scaled,
-        Residual,
-        DepthScaled,
-        MuP,
-    )
-}
-
 XAVIER_UNIFORM = xavier("uniform")
-ZEROS = Zeros()
-ONES = Ones()
-POSITIONS = PositionIds()
+"""Glorot and Bengio's uniform scheme."""
 
-_FAMOUS = {"xavier": xavier, "glorot": glorot, "kaiming": kaiming, "he": he, "lecun": lecun}
-NAMED: dict[str, Initializer] = {
-    "zeros": ZEROS,
-    "ones": ONES,
-    "uniform": Uniform(),
-    "normal": Normal(),
-    "truncated_normal": TruncatedNormal(),
-    "identity": Identity(),
-    "orthogonal": Orthogonal(),
-    **{f"{family}_{shape}": made(shape) for family, made in _FAMOUS.items() for shape in SHAPES},
-}
-"""What fills a matrix with no further parameter, by the name of the function that does it."""
+ZEROS = Constant(0.0)
+"""0 everywhere."""
 
+ONES = Constant(1.0)
+"""1 everywhere."""
 
-def parse(text: str) -> Initializer:
-    """Return the initializer that a name of `NAMED`, or a JSON object as text, stands for.
-
-    Examples
-    --------
-    >>> from fastinit import initializers
-    >>> initializers.parse("he_normal") == initializers.kaiming("normal")
-    True
-    >>> initializers.parse('{"kind": "normal", "mean": 0, "std": 0.01}').std
-    0.01
-    """
-    if not isinstance(text, str) or not text.lstrip().startswith("{"):
-        return NAMED[as_choice(text, NAMED, "initializer")]
-    try:
-        return from_json(parse_object(text, "initializer"))
-    except CheckpointError as error:
-        raise ValueError(str(error)) from error
-
-
-# ---- which one ---------------------------------------------------------------------------------------
+POSITIONS = Positions()
+"""0, 1, ..., n - 1 along the last axis."""

@@ -13,9 +13,9 @@ from ._engine.checks import as_u64
 from ._engine.fill import fill
 from ._engine.gains import xavier_scale
 from ._engine.names import refuse_duplicates, validate_name
+from ._engine.streams import as_source, draw_from
 from .autodiff import Tensor, TensorValue
 from .errors import InitializationError, TensorAutodiffError, TensorError
-from .functions import as_source, draw_from
 from .initializers import XAVIER_UNIFORM
 from .views.table import Cell, Table
 
@@ -108,7 +108,7 @@ ShapeProductOverflow, AllocationFailed
         validate_name(name)
         check_fans(*shape)
         check_size(shape, *shape)
-        values = fill(shape, XAVIER_UNIFORM.content(shape), state)
+        values = fill(shape, XAVIER_UNIFORM.for_shape(shape), state)
         return cls._wrap(name, lambda: Tensor.adopt(values))
 
     @property

@@ -1,4 +1,4 @@
-"""`Plan`: for a whole model, name -> (shape, dtype, content, stream state).
+"""`Plan`: for a whole model, name -> (spec, distribution, stream state).
 
 A plan is pure data: it draws and allocates nothing, any process can run any part of it, and making one proves
 that no two of its tensors share a draw.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex
@@ -16,26 +15,27 @@ from typing import Any, Self, SupportsIndex
 import numpy.typing as npt
 
 from . import _core
-from ._engine import distributions
-from ._engine.checks import MAX_AXES, as_u64, size_of
-from ._engine.constructions import Construction
-from ._engine.distributions import Content
-from ._engine.dtypes import BY_NAME, DType, as_dtype
-from ._engine.fill import fill, prepare
+from ._engine.checks import MAX_AXES, as_shape, as_u64, size_of
+from ._engine.distributions import Distribution
+from ._engine.dtypes import BY_NAME, DType
+from ._engine.fill import fill
 from ._engine.names import check_tensor_name, refuse_duplicates
 from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state
+from ._engine.targets import as_dtype
 from ._files.json_text import parse_object
 from ._files.safetensors import METADATA
-from ._files.sources import read_specs
+from ._files.sources import Source, read_specs
 from ._files.specs import TensorSpec
 from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError
-from .policies import policy as rules_of
-from .policies import rule_for
-from .views.table import Table, counted
+from .policies import Rule, policy_rules, rule_for
+from .views.table import Table, counted, notebook
 
 VERSION = 1
+"""Of the JSON text that a plan travels as."""
+
 ORDERS = ("named", "sequential")
+"""Where a tensor's stream starts: at its name, or after the tensor before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,38 @@ class PlannedTensor:
     shape : tuple of int
         Logical shape.
     dtype : DType
-        Storage format.
-    scheme : str
+        Storage format; its name is taken too.
+    initializer : str
         The initializer's name.
-    content : Distribution or Construction
+    distribution : Distribution
         What it is filled with.
     state : int
         Raw state of its stream: draw i is ``mix64(state + (i + 1) * gamma)``.
+
+    Examples
+    --------
+    >>> from fastinit import PlannedTensor
+    >>> from fastinit.initializers import Normal
+    >>> PlannedTensor("w", (3, 3), "float32", "normal", Normal(), state=17).nbytes
+    36
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
-    scheme: str
-    content: Content
+    initializer: str
+    distribution: Distribution
     state: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", as_shape(self.shape))
+        object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
+        object.__setattr__(self, "state", as_u64(self.state, "state"))
+        if not isinstance(self.distribution, Distribution):
+            raise TypeError(
+                f"distribution must say what tensor {self.name!r} is filled with, got {self.distribution!r}; "
+                "an initializer gives one: initializer.for_shape(shape)"
+            )
 
     @property
     def size(self) -> int:
@@ -78,13 +95,13 @@ class PlannedTensor:
     @property
     def draws(self) -> int:
         """Draws it consumes."""
-        return self.size * self.content.draws_per_weight
+        return self.size * self.distribution.draws_per_weight
 
 
 class Plan(Mapping[str, PlannedTensor]):
     """A whole model's starting weights, as data.
 
-    Make one with `from_layout` or `from_json`. It maps each name to its `PlannedTensor`, in the layout's order.
+    Make one with `from_specs` or `from_json`. It maps each name to its `PlannedTensor`, in the order of the specs.
 
     Attributes
     ----------
@@ -94,12 +111,12 @@ class Plan(Mapping[str, PlannedTensor]):
         The rules that chose the initializers.
     order : str
         ``"named"``: every tensor has the stream of its name, so adding or reordering tensors changes no other.
-        ``"sequential"``: all share the stream of the seed, one after the other, in the layout's order.
+        ``"sequential"``: all share the stream of the seed, one after the other, in the order of the specs.
 
     Examples
     --------
     >>> import fastinit
-    >>> plan = fastinit.Plan.from_layout("all-minilm-l6-v2", seed=17)
+    >>> plan = fastinit.Plan.from_specs("all-minilm-l6-v2", seed=17)
     >>> len(plan), plan["embeddings.word_embeddings.weight"].shape
     (104, (30522, 384))
     >>> plan.array("pooler.dense.weight").dtype
@@ -107,19 +124,10 @@ class Plan(Mapping[str, PlannedTensor]):
     """
 
     def __init__(self, seed: int, policy: str, order: str, tensors: list[PlannedTensor]) -> None:
-        if order not in ORDERS:
-            raise PlanError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
+        _check_order(order)
         refuse_duplicates(tensor.name for tensor in tensors)
         for tensor in tensors:
-            check_tensor_name(tensor.name)
-            if tensor.name == METADATA:
-                raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
-            try:
-                prepare(tensor.content, tensor.dtype)
-                if isinstance(tensor.content, Construction):
-                    tensor.content.check(tensor.shape)
-            except (InitializationError, ValueError) as error:
-                raise PlanError(f"tensor {tensor.name!r}: {error}") from error
+            _check(tensor)
         prove_disjoint((tensor.name, tensor.state, tensor.draws) for tensor in tensors)
         self.seed = seed
         self.policy = policy
@@ -127,9 +135,9 @@ class Plan(Mapping[str, PlannedTensor]):
         self._tensors = {tensor.name: tensor for tensor in tensors}
 
     @classmethod
-    def from_layout(
+    def from_specs(
         cls,
-        layout: str | os.PathLike[str] | Mapping[str, Any],
+        specs: Source,
         seed: SupportsIndex,
         policy: str = "xavier",
         *,
@@ -140,17 +148,17 @@ class Plan(Mapping[str, PlannedTensor]):
 
         Parameters
         ----------
-        layout : str, path or mapping
-            A ``.safetensors`` file (its header is enough), a layout JSON file, a bundled layout's name, or
-            ``{name: {"dtype": "F32", "shape": [2, 3]}}``.
+        specs : str, path or mapping
+            The model's tensors: a ``.safetensors`` file (its header is enough), a JSON file, a bundled model's
+            name (`fastinit.bundled_models`), or ``{name: {"dtype": "F32", "shape": [2, 3]}}``.
         seed : int
             0 to 2**64 - 1.
         policy : str, default "xavier"
             Matrices, embeddings and convolutions Xavier uniform, norm gains one, biases zero.
         order : {"named", "sequential"}
-            A stream per name, or the seed's one stream in the layout's order.
+            A stream per name, or the seed's one stream in the order of the specs.
         dtype : dtype, optional
-            Store floating tensors so, instead of in the layout's dtypes. Integer buffers keep theirs.
+            Store floating tensors so, instead of in the dtypes of the specs. Integer buffers keep theirs.
 
         Raises
         ------
@@ -159,21 +167,23 @@ class Plan(Mapping[str, PlannedTensor]):
         StreamOverlap
             If two tensors would share draws.
         CheckpointError
-            If the layout file is malformed.
+            If the file is malformed.
         """
         checked_seed = as_u64(seed, "seed")
-        rules = rules_of(policy)
-        if order not in ORDERS:
-            raise PlanError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
+        rules = policy_rules(policy)
+        _check_order(order)
         stored_as = None if dtype is None else as_dtype(dtype)[0]
         tensors: list[PlannedTensor] = []
         shared = checked_seed
-        for name, entry in read_specs(layout).items():
-            tensor = _planned(name, entry, rules, stored_as)
+        for name, spec in read_specs(specs).items():
+            tensor = _planned(name, spec, rules, stored_as)
             state = stream_state(checked_seed, name) if order == "named" else shared
             tensors.append(dataclasses.replace(tensor, state=state))
             shared = _core.advance(shared, tensor.draws)
         return cls(checked_seed, policy, order, tensors)
+
+    from_layout = from_specs
+    """The older name."""
 
     def __getitem__(self, name: str) -> PlannedTensor:
         return self._tensors[name]
@@ -214,7 +224,7 @@ class Plan(Mapping[str, PlannedTensor]):
             The part ``whole[index]``.
         """
         tensor = self[name]
-        return fill(tensor.shape, tensor.content, tensor.state, dtype=tensor.dtype, out=out, index=index)
+        return fill(tensor.shape, tensor.distribution, tensor.state, dtype=tensor.dtype, out=out, index=index)
 
     def to_json(self) -> str:
         """Return the plan as JSON text, from which `from_json` makes an equal plan on any machine."""
@@ -222,8 +232,8 @@ class Plan(Mapping[str, PlannedTensor]):
             tensor.name: {
                 "dtype": tensor.dtype.name,
                 "shape": list(tensor.shape),
-                "scheme": tensor.scheme,
-                "content": distributions.to_json(tensor.content),
+                "scheme": tensor.initializer,
+                "content": tensor.distribution.to_json(),
                 "state": tensor.state,
             }
             for tensor in self.values()
@@ -233,40 +243,31 @@ class Plan(Mapping[str, PlannedTensor]):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the plan that `to_json` wrote; PlanError for anything else."""
+        """Return the plan that `to_json` wrote; PlanError for anything else, in one sentence."""
         try:
-            data = parse_object(text, "the plan")
-            if data["version"] != VERSION:
-                raise PlanError(f"plan version {data['version']!r} is not {VERSION}, the one this fastinit reads")
-            tensors = [
-                PlannedTensor(
-                    name,
-                    tuple(as_u64(length, "a shape entry") for length in _listed(entry["shape"])),
-                    BY_NAME[entry["dtype"]],
-                    str(entry["scheme"]),
-                    distributions.from_json(entry["content"]),
-                    as_u64(entry["state"], "state"),
-                )
-                for name, entry in data["tensors"].items()
-            ]
-            return cls(as_u64(data["seed"], "seed"), str(data["policy"]), data["order"], tensors)
-        except (CheckpointError, KeyError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, PlanError):
-                raise
-            raise PlanError(f"this is not a plan written by Plan.to_json: {error!r}") from error
+            data = parse_object(text, "the text")
+            if _part(data, "version") != VERSION:
+                raise PlanError(f"its version is {data['version']!r}; this fastinit reads {VERSION}")
+            tensors = [_read(name, entry) for name, entry in _mapping(data, "tensors").items()]
+            seed, policy, order = (_part(data, key) for key in ("seed", "policy", "order"))
+            return cls(as_u64(seed, "seed"), str(policy), order, tensors)
+        except (CheckpointError, InitializationError, TypeError, ValueError) as error:
+            raise PlanError(
+                f"this is not a plan: {error}; Plan.to_json and `fastinit show --json` write one"
+            ) from error
 
     def table(self) -> Table:
         """Return what every tensor will be, a row each."""
         return Table(
             str(self),
-            ("name", "shape", "dtype", "scheme", "parameters", "draws"),
+            ("name", "shape", "dtype", "initializer", "parameters", "draws"),
             tuple(
                 (
                     tensor.name,
                     "x".join(map(str, tensor.shape)) or "scalar",
                     tensor.dtype.name,
-                    tensor.scheme,
-                    distributions.describe(tensor.content),
+                    tensor.initializer,
+                    tensor.distribution.describe(),
                     tensor.draws,
                 )
                 for tensor in self.values()
@@ -274,7 +275,7 @@ class Plan(Mapping[str, PlannedTensor]):
         )
 
     def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+        return notebook([self.table()])
 
     def __str__(self) -> str:
         return (
@@ -289,17 +290,63 @@ class Plan(Mapping[str, PlannedTensor]):
         )
 
 
-def _listed(shape: object) -> list[Any]:
-    if not isinstance(shape, list) or len(shape) > MAX_AXES:
-        raise ValueError(f"a shape must be a list of at most {MAX_AXES} integers")
-    return shape
+def _stored_dtype(dtype: DType | npt.DTypeLike) -> DType:
+    """Return the dtype of a stored tensor; integers have names only."""
+    known = BY_NAME.get(dtype) if isinstance(dtype, str) else None
+    return known or as_dtype(dtype)[0]
 
 
-def _planned(name: str, entry: TensorSpec, rules: tuple[Any, ...], stored_as: DType | None) -> PlannedTensor:
-    initializer, layout = rule_for(rules, name, entry.shape, entry.dtype)
-    dtype = stored_as if stored_as is not None and entry.dtype.is_float else entry.dtype
+def _check_order(order: str) -> None:
+    if order not in ORDERS:
+        raise PlanError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
+
+
+def _check(tensor: PlannedTensor) -> None:
+    """Refuse a tensor that could not be filled, by its name."""
+    check_tensor_name(tensor.name)
+    if tensor.name == METADATA:
+        raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
     try:
-        content = initializer.content(entry.shape, layout)
+        tensor.distribution.prepare(tensor.dtype)
+        tensor.distribution.check(tensor.shape)
+    except (InitializationError, ValueError) as error:
+        raise PlanError(f"tensor {tensor.name!r}: {error}") from error
+
+
+def _read(name: str, entry: object) -> PlannedTensor:
+    """Return the tensor that an entry of a plan's JSON describes."""
+    where = f"tensor {name!r}"
+    shape, dtype = _part(entry, "shape", where), _part(entry, "dtype", where)
+    if not isinstance(shape, list) or len(shape) > MAX_AXES:
+        raise PlanError(f"{where} needs a shape of at most {MAX_AXES} integers")
+    if not isinstance(dtype, str) or dtype not in BY_NAME:
+        raise PlanError(f"{where} has dtype {dtype!r}; expected one of {', '.join(BY_NAME)}")
+    try:
+        distribution = Distribution.from_json(_part(entry, "content"))
+        initializer, state = str(_part(entry, "scheme")), _part(entry, "state")
+        return PlannedTensor(name, tuple(shape), BY_NAME[dtype], initializer, distribution, state)
+    except (TypeError, ValueError) as error:
+        raise PlanError(f"{where}: {error}") from error
+
+
+def _part(data: object, key: str, where: str = "it") -> Any:
+    if not isinstance(data, Mapping) or key not in data:
+        raise PlanError(f"{where} has no {key!r}")
+    return data[key]
+
+
+def _mapping(data: object, key: str) -> Mapping[str, Any]:
+    found = _part(data, key)
+    if not isinstance(found, Mapping):
+        raise PlanError(f"its {key!r} are not a JSON object")
+    return found
+
+
+def _planned(name: str, spec: TensorSpec, rules: tuple[Rule, ...], stored_as: DType | None) -> PlannedTensor:
+    initializer, layout = rule_for(rules, name, spec.shape, spec.dtype)
+    dtype = stored_as if stored_as is not None and spec.dtype.is_float else spec.dtype
+    try:
+        distribution = initializer.for_shape(spec.shape, layout)
     except ValueError as error:
-        raise PlanError(f"tensor {name!r} {list(entry.shape)}: {error}") from error
-    return PlannedTensor(name, entry.shape, dtype, initializer.scheme, content, state=0)
+        raise PlanError(f"tensor {name!r} {list(spec.shape)}: {error}") from error
+    return PlannedTensor(name, spec.shape, dtype, initializer.name, distribution, state=0)

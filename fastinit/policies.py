@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from ._engine.axes import SPATIAL
 from ._engine.dtypes import DType
+from ._engine.initializer import Initializer
 from .errors import PlanError
-from .initializers import ONES, POSITIONS, XAVIER_UNIFORM, ZEROS, Initializer
+from .initializers import ONES, POSITIONS, XAVIER_UNIFORM, ZEROS
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ XAVIER = (
 POLICIES: dict[str, tuple[Rule, ...]] = {"xavier": XAVIER}
 
 
-def policy(name: str) -> tuple[Rule, ...]:
+def policy_rules(name: str) -> tuple[Rule, ...]:
     """Return the rules of the policy called `name`."""
     if name not in POLICIES:
         raise PlanError(f"unknown policy {name!r}; expected one of {', '.join(POLICIES)}")
@@ -110,6 +111,6 @@ def rule_for(rules: tuple[Rule, ...], name: str, shape: tuple[int, ...], dtype: 
             return rule.initializer, rule.layout(len(shape))
     raise PlanError(
         f"no rule of this policy matches tensor {name!r} {list(shape)} {dtype.tag}; "
-        "it is refused rather than filled at random. Leave it out of the layout, or make a Plan of your own "
+        "it is refused rather than filled at random. Leave it out of the specs, or make a Plan of your own "
         "from PlannedTensor objects"
     )

@@ -86,7 +86,7 @@ def test_the_drawing_shows_each_network_its_expectation_and_the_band(lessons, tm
     kaiming_line = next(line for line in drawing.axes[0].lines if line.get_label() == "kaiming_normal + relu")
     run = next(run for run in lessons.runs if run.stack.name == "kaiming_normal + relu")
     assert list(kaiming_line.get_ydata()) == [size / run.activations.median[0] for size in run.activations.median]
-    figures.save(lessons, tmp_path / "signals.svg")
+    figures.save(lessons.figure(), tmp_path / "signals.svg")
     texts = {element.text for element in ElementTree.parse(tmp_path / "signals.svg").iter() if element.text}
     assert {"0.5 to 2", "expected", "activations", "gradients"} <= texts
 

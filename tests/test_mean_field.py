@@ -7,8 +7,20 @@ import mpmath
 import pytest
 
 from fastinit import initializers
-from fastinit._engine.gains import NONLINEARITIES
-from fastinit.initializers import Constant, Normal, Orthogonal, Residual, Uniform, Zeros, kaiming, lecun, xavier
+from fastinit._engine.gains import ACTIVATION_NAMES
+from fastinit.initializers import (
+    ZEROS,
+    Constant,
+    DeltaOrthogonal,
+    Normal,
+    Orthogonal,
+    Residual,
+    Sparse,
+    Uniform,
+    kaiming,
+    lecun,
+    xavier,
+)
 from fastinit.propagation import propagate
 from fastinit.propagation.mean_field import expected
 
@@ -34,7 +46,7 @@ def over_a_normal(function):
     return mpmath.quad(lambda z: function(z) * mpmath.npdf(z), [-14, -6, -2, 0, 2, 6, 14])
 
 
-@pytest.mark.parametrize("activation", [name for name in NONLINEARITIES if name in EXACT])
+@pytest.mark.parametrize("activation", [name for name in ACTIVATION_NAMES if name in EXACT])
 def test_one_layer_of_theory_is_the_integral_of_an_independent_judge(activation):
     function, gain = EXACT[activation], math.sqrt(2)
     means, rms, gradients = expected(activation, kaiming("normal"), 1, 7)
@@ -64,16 +76,18 @@ def test_theory_resolves_a_tanh_that_is_a_line_or_a_step(gain):
     [
         (Normal(), 1.0),
         (Normal(std=0.01), 1e-4),
-        (Zeros(), 0.0),
+        (ZEROS, 0.0),
         (Uniform(-0.5, 0.5), 1 / 12),
         (xavier("uniform"), 1 / 64),
         (xavier("truncated_normal"), 1 / 64),
         (kaiming("normal"), 2 / 64),
         (lecun("normal"), 1 / 64),
         (Orthogonal(), 1 / 64),
+        (DeltaOrthogonal(), 1 / 64),
+        (Sparse(0.25, 0.5), 0.75 * 0.25),
         (Residual(kaiming("normal"), 8), 2 / 64 / 16),
     ],
-    ids=lambda value: getattr(value, "scheme", ""),
+    ids=lambda value: getattr(value, "name", ""),
 )
 def test_relu_multiplies_the_second_moment_by_half_the_fan_in_times_the_variance(initializer, variance):
     """fan_in * Var(w) / 2 a layer, exactly, up and down."""

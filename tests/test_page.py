@@ -11,7 +11,6 @@ from page_parts import HOSTILE, RESULTS, drawing, parts
 from fastinit.propagation import propagate
 from fastinit.views import figure as figures
 from fastinit.views import page as html
-from fastinit.views import pages_old as pages
 from fastinit.views.page import Figure, Heading
 from fastinit.views.table import Table
 
@@ -140,7 +139,7 @@ def signals():
 @pytest.mark.parametrize("make", [signals, *RESULTS.values()], ids=["propagate", *RESULTS])
 def test_no_fill_is_a_light_of_its_own_in_the_dark(make):
     """A light band hides white ink on it; a translucent one takes the paper's colour, light or dark."""
-    for fixed in re.findall(r'style="([^"]*(?:fill|stroke): #[^"]*)"', pages.page(make())):
+    for fixed in re.findall(r'style="([^"]*(?:fill|stroke): #[^"]*)"', make().page()):
         if "opacity" not in fixed:
             colours = re.findall("#[0-9a-f]{6}", fixed)
             assert [c for c in colours if min(contrast(c, paper) for paper in PAPERS.values()) < 3] == []

@@ -42,7 +42,7 @@ def test_the_command_measures_one_initializer(capsys, tmp_path):
 def test_the_command_compares_six_initializers_or_a_residual_stack(capsys):
     facts = json.loads(run_cli(capsys, "--layers", 3, "--activation", "tanh", *FEW, "--json")[1])
     assert [run["initializer"]["kind"] for run in facts["runs"]] == [
-        "zeros",
+        "constant",
         *["normal"] * 2,
         *["variance_scaling"] * 3,
     ]

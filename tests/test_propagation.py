@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fastinit
-from fastinit import Tensor, TensorValue, autodiff, initializers, stream_for
-from fastinit._engine.gains import NONLINEARITIES
+from fastinit import Tensor, TensorValue, autodiff, stream_for
+from fastinit._engine.gains import ACTIVATION_NAMES
 from fastinit.initializers import Constant, Normal, kaiming, lecun
 from fastinit.propagation import experiments, propagate, stack
 from fastinit.propagation.mean_field import ACTIVATIONS
@@ -47,7 +47,7 @@ def on_the_tape(activation, initializer, residual, seed):
 
 
 @pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
-@pytest.mark.parametrize("activation", [name for name in NONLINEARITIES if not name.startswith("conv")])
+@pytest.mark.parametrize("activation", [name for name in ACTIVATION_NAMES if not name.startswith("conv")])
 def test_measured_magnitudes_are_the_tapes(activation, residual):
     """The slopes are written by hand, and the names of the streams are promised."""
     run = propagate(activation, "lecun_normal", residual=residual, **SMALL)
@@ -205,7 +205,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
         (("relu", "kaiming_norml"), ValueError, "did you mean 'kaiming_normal'"),
         (("relu", '{"kind": "norml"}'), ValueError, "did you mean 'normal'"),
         (("relu", "{kind: normal}"), ValueError, "not valid JSON"),
-        (("relu", 0.01), TypeError, "name of one"),
+        (("relu", 0.01), TypeError, "a name or JSON text"),
         (("relu", "normal", 0), ValueError, "layers must be at least 1"),
         (("relu", "normal", 3, 0), ValueError, "width must be at least 1"),
         (("relu", "normal", 3.5), TypeError, "layers must be an integer"),
@@ -223,11 +223,21 @@ def test_seeds_are_counted_and_end_where_seeds_do():
         propagate("relu", "normal", 1, 2, inputs=2, seeds=2, seed=2**64 - 1)
 
 
-@pytest.mark.parametrize("name", initializers.NAMED)
+NAMES = (
+    *("zeros", "ones", "uniform", "normal", "truncated_normal", "identity", "orthogonal"),
+    *(
+        f"{family}_{distribution}"
+        for family in ("xavier", "glorot", "kaiming", "he", "lecun")
+        for distribution in ("uniform", "normal", "truncated_normal")
+    ),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_name_means_what_the_function_of_that_name_fills(name):
     function = getattr(fastinit, name)
     drawn = function((6, 6)) if name in ("zeros", "ones", "identity") else function((6, 6), 17)
-    assert np.array_equal(fastinit.initialize((6, 6), 17, initializers.parse(name)), drawn)
+    assert np.array_equal(fastinit.initialize((6, 6), 17, Stack("relu", name).initializer), drawn)
 
 
 def test_a_network_that_fits_is_not_refused(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 import fastinit
 from fastinit import initializers
-from fastinit._engine.gains import NONLINEARITIES
+from fastinit._engine.gains import ACTIVATION_NAMES
 from fastinit.cli import main as cli
 from fastinit.propagation import propagate
 
@@ -20,13 +20,13 @@ def test_recommend_says_which_and_why(capsys):
     assert "2 / fan_in" in reason
     assert cli.main(["recommend", "tanh", "--residual-layers", "12", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert initializers.from_json(facts["initializer"]) == fastinit.recommend("tanh", 12).initializer
+    assert initializers.Initializer.from_json(facts["initializer"]) == fastinit.recommend("tanh", 12).initializer
     assert facts["scheme"] == "residual(xavier_uniform)"
     assert cli.main(["recommend", "gelo"]) == 2
     assert "did you mean 'gelu'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("activation", [name for name in NONLINEARITIES if name[:4] not in ("conv", "swis")])
+@pytest.mark.parametrize("activation", [name for name in ACTIVATION_NAMES if name[:4] not in ("conv", "swis")])
 def test_a_recommendations_reason_says_what_is_measured_of_it(activation):
     """Advice that promised to keep a signal which vanishes would be refuted by the next command."""
     advice = fastinit.recommend(activation)
@@ -46,7 +46,7 @@ def test_one_function_has_one_reason_by_every_name():
         assert fastinit.recommend(name).reason.replace(name, other) == fastinit.recommend(other).reason
 
 
-@pytest.mark.parametrize("activation", NONLINEARITIES)
+@pytest.mark.parametrize("activation", ACTIVATION_NAMES)
 def test_residual_scaling_bounds_the_stream_as_its_reason_says(activation):
     advice = fastinit.recommend(activation, 24)
     assert "by about e, whatever the depth" in advice.reason

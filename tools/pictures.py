@@ -19,7 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: sums of a product
 import numpy as np
 
 from fastinit import Plan, write_checkpoint
-from fastinit.diagnosis.judge import Diagnosis, diagnose
+from fastinit.diagnosis import diagnose
+from fastinit.diagnosis.result import Diagnosis
 from fastinit.lessons import check_claims, compare_starts, learner_report, measure_populations
 from fastinit.propagation import compare_initializers, lesson
 from fastinit.views import figure, page
@@ -40,7 +41,7 @@ def diagnose_faults() -> Diagnosis:
     specs = {name: {"dtype": "F32", "shape": list(shape)} for name, shape in BLOCK.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "faulty.safetensors"
-        write_checkpoint(Plan.from_layout(specs, 17), path)
+        write_checkpoint(Plan.from_specs(specs, 17), path)
         weights = _stored(path)
         weights["h.0.mlp.c_fc.weight"][:] = 0
         weights["h.1.attn.c_attn.weight"][:] = weights["h.0.attn.c_attn.weight"]

@@ -1,8 +1,4 @@
-"""Fans, layouts, gains and the Xavier scale: how wide a starting distribution should be.
-
-Integers are added and multiplied exactly here; the floating-point arithmetic runs in C, inside the kernels'
-environment, so that a host's rounding mode cannot move a limit. Read `Axes` first.
-"""
+"""The meaning of a tensor's axes, and the fans that follow from it; exact integers only. Read `Axes` first."""
 
 from __future__ import annotations
 
@@ -17,7 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 SPATIAL = "dhwlt"
+"""Letters of the receptive field."""
+
 STACKED = "e"
+"""The letter of a stack of matrices."""
 
 
 def check_fans(fan_in: int, fan_out: int) -> None:

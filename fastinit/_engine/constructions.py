@@ -1,81 +1,138 @@
-"""Constructions: what a tensor is filled with that no weight of it can be made without the others.
+"""Fills that need the whole tensor: no element can be drawn on its own.
 
-Frozen data, like a distribution. `build` makes the whole tensor in float64 from its stream's normals; the door in
-`fill.py` hands out the part asked for and rounds it, once, to the stored dtype.
+Frozen data, like any distribution. `build` makes the whole tensor in float64 from its stream's normals; the part
+asked for is cut from it and rounded, once, to the stored dtype. The fields `layout` and `groups` are those of the
+call where they are None.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from .. import _core
-from ..errors import DistributionError
+from ..errors import AllocationFailed, DistributionError
 from .axes import SPATIAL, Axes, axes_of, parse_layout
-from .checks import as_nonnegative, as_number, as_u64
+from .checks import as_nonnegative, as_number, as_u64, size_of
+from .distributions import Distribution, Normal, Shape, checked_spec
+from .dtypes import FLOAT64, DType
+from .fill import fill
+from .parts import Array, Index, Part
+from .probability import LARGEST_NORMAL, Moments
 
-Array = np.ndarray[Any, Any]
-Normals = Callable[..., Array]
-"""``normals(std=1.0, index=None)``: (a part of) the tensor filled with its stream's normal weights, in float64."""
-
-LARGEST_NORMAL = 8.2924
-"""No normal draw lies further from its mean, in standard deviations."""
+Slice = tuple[int | slice, ...]
 
 
-class Construction:
-    """What needs the whole tensor: its parameters, and how to build it."""
+class WholeTensor(Distribution):
+    """A distribution of a whole tensor: its parameters, and how to build it."""
 
     __slots__ = ()
-    kind: ClassVar[str]
-    draws_per_weight: ClassVar[int]
+    by_element: ClassVar[bool] = False
 
     @property
     def largest(self) -> float:
         """A bound on the magnitude of its weights."""
         raise NotImplementedError
 
-    def check(self, shape: tuple[int, ...]) -> None:
-        """Refuse a shape that it cannot have."""
+    @property
+    def support(self) -> tuple[float, float]:
+        """The interval in which every weight lies."""
+        return -self.largest, self.largest
+
+    def prepare(self, dtype: DType) -> None:
+        """Refuse a dtype that does not hold its largest weight; no kernel serves."""
+        if not dtype.is_float:
+            raise self.unfit(dtype)
+        checked_spec(self, _core.Spec(_core.BASES["constant"], dtype.code, (self.largest,)), dtype)
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        """Return the part that `index` cuts from the whole."""
+        whole = self.whole(shape, state, threads)
+        return whole if index is None else np.asarray(whole[index])
+
+    def whole(self, shape: Shape, state: int, threads: int | None = None) -> Array:
+        """Return the whole tensor of the stream at `state`, in a new float64 array."""
+        self.check(shape)
+        if 0 in shape:
+            return np.empty(shape)
+        try:
+            if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
+                raise MemoryError
+            return self.build(shape, state, threads)
+        except MemoryError:
+            raise AllocationFailed(size_of(shape)) from None
+
+    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
+        """Return the whole tensor, of a shape that was checked and is not empty."""
         raise NotImplementedError
 
-    def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:
-        """Return the whole tensor, in float64 and not empty, from the stream at `state`."""
-        raise NotImplementedError
 
-    def slack(self, shape: tuple[int, ...], normals: Normals) -> Array | float:  # noqa: ARG002
-        """Return how far weights of another machine may lie from those of `build`: 0 where bits are promised."""
-        return 0.0
+def _normals(shape: Shape, state: int, threads: int | None, std: float = 1.0, index: Slice | None = None) -> Array:
+    """Return (a part of) the tensor filled with its stream's normal weights, in float64."""
+    return fill(shape, Normal(0.0, std), state, index=index, threads=threads)
 
 
 @dataclass(frozen=True, slots=True)
-class _OnAxes(Construction):
-    """One that looks at inputs and outputs: the fields and checks that those share."""
+class _OnAxes(WholeTensor):
+    """One that tells inputs from outputs: the fields and checks of those that do."""
 
     gain: float = 1.0
-    layout: str = "io"
-    groups: int = 1
+    layout: str | None = None
+    groups: int | None = None
+
+    scales: ClassVar[tuple[str, ...]] = ("gain",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gain", as_nonnegative(self.gain, "gain"))
-        object.__setattr__(self, "groups", as_u64(self.groups, "groups"))
-        parse_layout(self.layout)
+        self._set(gain=as_nonnegative(self.gain, "gain"))
+        if self.groups is not None:
+            self._set(groups=as_u64(self.groups, "groups"))
+        if self.layout is not None:
+            parse_layout(self.layout)
+
+    def at(self, axes: Axes) -> Self:
+        """Return it with the layout and the groups of the call, which must not contradict its own."""
+        resolved = dataclasses.replace(
+            self, layout=self._agreed("layout", axes, "io"), groups=self._agreed("groups", axes, 1)
+        )
+        resolved.check(axes.shape)
+        return resolved
+
+    def _agreed(self, field: str, axes: Axes, default: object) -> Any:
+        own, asked = getattr(self, field), getattr(axes, field)
+        if own is None or own == asked:
+            return asked
+        if asked == default:
+            return own
+        raise ValueError(
+            f"{field}={asked!r} contradicts the {field}={own!r} of {self}; say it in one of the two places"
+        )
 
     @property
     def largest(self) -> float:
         """A bound on the magnitude of its weights."""
         return self.gain
 
-    def axes(self, shape: tuple[int, ...]) -> Axes:
+    def axes(self, shape: Shape) -> Axes:
         """Return the meaning of the axes of a tensor of `shape`."""
-        return axes_of(shape, self.layout, self.groups)
+        return axes_of(shape, self.layout or "io", 1 if self.groups is None else self.groups)
 
-    def check(self, shape: tuple[int, ...]) -> None:
+    def check(self, shape: Shape) -> None:
         """Refuse a shape that the layout or the groups do not fit."""
         _ = self.axes(shape).letters
+
+    def _moments(self, shape: Shape) -> Moments | None:
+        if not size_of(shape):
+            return None
+        return Moments(0.0, math.sqrt(self.gain**2 / self._longer(shape)))
+
+    def _longer(self, shape: Shape) -> int:
+        """Return the longer side of its matrices: an orthonormal one has a mean square of 1 over that."""
+        return max(self.axes(shape).fans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +142,7 @@ class Diagonal(_OnAxes):
     kind: ClassVar[str] = "diagonal"
     draws_per_weight: ClassVar[int] = 0
 
-    def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:  # noqa: ARG002
+    def build(self, shape: Shape, state: int, threads: int | None) -> Array:  # noqa: ARG002
         """Return the whole tensor."""
         whole = np.zeros(shape)
         blocks = self.axes(shape).blocks(whole)
@@ -93,65 +150,107 @@ class Diagonal(_OnAxes):
         blocks[:, :, channels, channels, *(length // 2 for length in blocks.shape[4:])] = self.gain
         return whole
 
+    @property
+    def support(self) -> tuple[float, float]:
+        """Zero and the gain."""
+        return 0.0, self.gain
+
+    def _moments(self, shape: Shape) -> Moments | None:
+        if not size_of(shape):
+            return None
+        mean = self.gain / self._longer(shape)
+        return Moments(mean, math.sqrt(max(0.0, self.gain**2 / self._longer(shape) - mean * mean)))
+
 
 @dataclass(frozen=True, slots=True)
 class Orthogonal(_OnAxes):
-    """`gain` times a random orthonormal matrix, outputs against everything else; one a stack and group."""
+    """`gain` times a uniformly (Haar) distributed orthonormal matrix: outputs against everything else.
+
+    The smaller side is orthonormal. Every group of a grouped convolution and every matrix of a stack is one.
+
+    Attributes
+    ----------
+    gain : float
+        Multiplies the finished matrix; finite and >= 0.
+
+    References
+    ----------
+    Saxe, McClelland and Ganguli (2014), "Exact solutions to the nonlinear dynamics of learning in deep linear
+    neural networks".
+    """
 
     kind: ClassVar[str] = "orthogonal"
     draws_per_weight: ClassVar[int] = 1
 
-    def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:  # noqa: ARG002
+    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
         """Return the whole tensor."""
-        return _orthonormal(normals(), self.axes(shape), self.gain)
+        return _orthonormal(_normals(shape, state, threads), self.axes(shape), self.gain)
 
-    def slack(self, shape: tuple[int, ...], normals: Normals) -> Array | float:
-        """Return how far weights made with another LAPACK may lie from those of `build`."""
-        return _slack(normals(), self.axes(shape), self.gain)
+    def slack(self, shape: Shape, state: int) -> Array | float:
+        """Return how far weights made with another LAPACK may lie from those made here."""
+        return _slack(_normals(shape, state, None), self.axes(shape), self.gain)
+
+    def _longer(self, shape: Shape) -> int:
+        axes = self.axes(shape)
+        fan_in, fan_out = axes.fans
+        field = math.prod(n for letter, n in zip(axes.letters, shape, strict=True) if letter in SPATIAL)
+        return max(fan_in, fan_out // field)
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaOrthogonal(_OnAxes):
-    """`gain` times a random orthonormal matrix at the middle ((n - 1) // 2) of the receptive field, else zero."""
+    """`gain` times an orthonormal matrix at the middle ((n - 1) // 2) of the receptive field, else zero.
+
+    It needs no more inputs than outputs. The tap is that of JAX.
+
+    Attributes
+    ----------
+    gain : float
+        Multiplies the finished matrix; finite and >= 0.
+
+    References
+    ----------
+    Xiao et al. (2018), "Dynamical isometry and a mean field theory of CNNs".
+    """
 
     kind: ClassVar[str] = "delta_orthogonal"
     draws_per_weight: ClassVar[int] = 1
 
-    def check(self, shape: tuple[int, ...]) -> None:
+    def check(self, shape: Shape) -> None:
         """Refuse fewer outputs than inputs: the matrix could not keep the length of every input."""
         axes = self.axes(shape)
         lengths = dict(zip(axes.letters.lower(), shape, strict=True))
-        lengths["i" if "I" in axes.letters else "o"] //= self.groups
+        lengths["i" if "I" in axes.letters else "o"] //= axes.groups
         if lengths["i"] > lengths["o"]:
             raise DistributionError(
-                f"delta_orthogonal needs inputs <= outputs, but shape {shape} with layout {self.layout!r} has "
+                f"delta_orthogonal needs inputs <= outputs, but shape {shape} with layout {axes.layout!r} has "
                 f"{lengths['i']} and {lengths['o']}"
             )
 
-    def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:  # noqa: ARG002
+    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
         """Return the whole tensor."""
         whole = np.zeros(shape)
         middle, axes = self._middle(shape)
-        whole[middle] = _orthonormal(normals(index=middle), axes, self.gain)
+        whole[middle] = _orthonormal(_normals(shape, state, threads, index=middle), axes, self.gain)
         return whole
 
-    def slack(self, shape: tuple[int, ...], normals: Normals) -> Array | float:
-        """Return how far weights made with another LAPACK may lie from those of `build`: 0 beside the tap."""
+    def slack(self, shape: Shape, state: int) -> Array | float:
+        """Return how far weights made with another LAPACK may lie from those made here: 0 beside the tap."""
         whole = np.zeros(shape)
         middle, axes = self._middle(shape)
-        whole[middle] = _slack(normals(index=middle), axes, self.gain)
+        whole[middle] = _slack(_normals(shape, state, None, index=middle), axes, self.gain)
         return whole
 
-    def _middle(self, shape: tuple[int, ...]) -> tuple[tuple[int | slice, ...], Axes]:
+    def _middle(self, shape: Shape) -> tuple[Slice, Axes]:
         """Return the index of the tap in the middle of the receptive field, and the axes of what lies there."""
-        letters = self.axes(shape).letters
+        axes = self.axes(shape)
         middle = tuple(
             (length - 1) // 2 if letter in SPATIAL else slice(None)
-            for letter, length in zip(letters, shape, strict=True)
+            for letter, length in zip(axes.letters, shape, strict=True)
         )
-        kept = [place for place, letter in enumerate(letters) if letter not in SPATIAL]
-        layout = "".join(letters[place] for place in kept)
-        return middle, axes_of(tuple(shape[place] for place in kept), layout, self.groups)
+        kept = [place for place, letter in enumerate(axes.letters) if letter not in SPATIAL]
+        layout = "".join(axes.letters[place] for place in kept)
+        return middle, axes_of(tuple(shape[place] for place in kept), layout, axes.groups)
 
 
 def _orthonormal(normals: Array, axes: Axes, gain: float) -> Array:
@@ -193,38 +292,57 @@ def _tall(normals: Array, axes: Axes) -> tuple[Array, bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sparse(Construction):
-    """Normal weights, of which the ``ceil(fraction * rows)`` with the smallest keys are zero in every column.
+class Sparse(WholeTensor):
+    """Normal weights of which ``ceil(fraction * rows)`` are zero in every column of the stored matrix.
 
-    A key is ``mix64(draw)``: another hash of the weight's own draw, so that what survives is unbiased.
+    In the layout ``"io"`` a column holds the weights that one unit receives, as in the source. The smallest keys
+    of a column decide; a key is ``mix64(draw)``, another hash of the weight's own draw, so that the weights that
+    stay are unbiased.
+
+    Attributes
+    ----------
+    fraction : float
+        In [0, 1].
+    std : float
+        Standard deviation of the others; finite and >= 0.
+
+    References
+    ----------
+    Martens (2010), "Deep learning via Hessian-free optimization", section 5.
     """
 
     fraction: float
-    std: float
+    std: float = 0.01
 
     kind: ClassVar[str] = "sparse"
     draws_per_weight: ClassVar[int] = 1
+    scales: ClassVar[tuple[str, ...]] = ("std",)
 
     def __post_init__(self) -> None:
         fraction = as_number(self.fraction, "fraction")
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must lie in [0, 1], got {fraction}")
-        object.__setattr__(self, "fraction", abs(fraction))
-        object.__setattr__(self, "std", as_nonnegative(self.std, "std"))
+        self._set(fraction=abs(fraction), std=as_nonnegative(self.std, "std"))
+
+    def at(self, axes: Axes) -> Self:
+        """Return itself, for a matrix."""
+        axes.check()
+        self.check(axes.shape)
+        return self
 
     @property
     def largest(self) -> float:
         """A bound on the magnitude of its weights."""
         return LARGEST_NORMAL * self.std
 
-    def check(self, shape: tuple[int, ...]) -> None:
-        """Refuse what has no columns."""
+    def check(self, shape: Shape) -> None:
+        """Refuse a tensor that has no columns."""
         if len(shape) != 2:
             raise ValueError(f"sparse zeroes the columns of a matrix; shape {shape} has {len(shape)} axes, not 2")
 
-    def build(self, shape: tuple[int, ...], state: int, normals: Normals) -> Array:
+    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
         """Return the whole tensor."""
-        weights = normals(std=self.std)
+        weights = _normals(shape, state, threads, std=self.std)
         zeros = _core.share(self.fraction, float(shape[0]))
         if zeros:
             keys = np.empty(shape, np.uint64)
@@ -232,5 +350,16 @@ class Sparse(Construction):
             weights[keys <= np.partition(keys, zeros - 1, axis=0)[zeros - 1]] = 0.0
         return weights
 
-
-CONSTRUCTIONS: tuple[type[Construction], ...] = (Diagonal, Orthogonal, DeltaOrthogonal, Sparse)
+    def moments(self, shape: Shape = (), dtype: DType = FLOAT64, *, is_cast: bool = False) -> Moments | None:
+        """Return the moments of a weight: in every column the same number of normal weights is zero."""
+        kept = Normal(0.0, self.std).moments(shape, dtype, is_cast=is_cast)
+        rows = shape[0]
+        share = 1 - math.ceil(self.fraction * rows) / rows if rows else 0.0
+        if kept is None or not share or not kept.std or kept.kurtosis is None:
+            return Moments(0.0, 0.0)
+        return kept._replace(
+            std=kept.std * math.sqrt(share),
+            kurtosis=(kept.kurtosis + 3) / share - 3,
+            kurtosis_error=kept.kurtosis_error / share**1.5,
+            likeliest=1 - share + share * kept.likeliest,
+        )

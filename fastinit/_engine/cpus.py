@@ -12,7 +12,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 CGROUP_OF_PROCESS = Path("/proc/self/cgroup")
 
-_MOST = 1024
+MOST_THREADS = 1024
 
 
 def default_threads() -> int:
@@ -27,11 +27,11 @@ def default_threads() -> int:
     """
     wanted = os.environ.get(VARIABLE)
     if wanted:
-        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= _MOST):
-            raise ValueError(f"{VARIABLE} must be an integer between 1 and {_MOST}, got {wanted!r}")
+        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= MOST_THREADS):
+            raise ValueError(f"{VARIABLE} must be an integer between 1 and {MOST_THREADS}, got {wanted!r}")
         return int(wanted)
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cpus, cgroup_cpus(), _MOST))
+    return max(1, min(cpus, cgroup_cpus(), MOST_THREADS))
 
 
 @cache
@@ -43,7 +43,11 @@ def cgroup_cpus() -> int:
         entries = {}
     folder = CGROUP / entries.get("", "/").lstrip("/")
     folders = [at for at in (folder, *folder.parents) if at == CGROUP or CGROUP in at.parents]
-    return min(map(_quota_v2, folders), default=_MOST) if (CGROUP / "cgroup.controllers").exists() else _quota_v1()
+    return (
+        min(map(_quota_v2, folders), default=MOST_THREADS)
+        if (CGROUP / "cgroup.controllers").exists()
+        else _quota_v1()
+    )
 
 
 def _quota_v2(folder: Path) -> int:
@@ -51,13 +55,13 @@ def _quota_v2(folder: Path) -> int:
         quota, period = (folder / "cpu.max").read_text().split()
         return max(1, -(-int(quota) // int(period)))
     except (OSError, ValueError):  # the root has none, and an unlimited one is "max"
-        return _MOST
+        return MOST_THREADS
 
 
 def _quota_v1() -> int:
     try:
         quota = int((CGROUP / "cpu/cpu.cfs_quota_us").read_text())
         period = int((CGROUP / "cpu/cpu.cfs_period_us").read_text())
-        return max(1, -(-quota // period)) if quota > 0 else _MOST
+        return max(1, -(-quota // period)) if quota > 0 else MOST_THREADS
     except (OSError, ValueError):
-        return _MOST
+        return MOST_THREADS

@@ -1,8 +1,8 @@
-"""What a weight is drawn from: frozen data, one class per base.
+"""Distributions: what the elements of one tensor are, as frozen data. One class each, and it knows itself.
 
-With ``k`` the top 53 bits of the element's draw, ``u = k * 2**-53`` and arithmetic in float64, each class
-states its weight, interval and roundings. The arithmetic itself is in ``csrc/``. A *distribution* gives
-every element from its own draw; a *construction* needs the whole tensor.
+With ``k`` the top 53 bits of the element's draw, ``u = k * 2**-53`` and arithmetic in float64, each class states
+its weight, interval and roundings; the arithmetic is in ``csrc/``. Read `Distribution` first, then `Uniform`. A
+distribution of the whole tensor stands in `constructions.py`.
 """
 
 from __future__ import annotations
@@ -10,210 +10,522 @@ from __future__ import annotations
 import dataclasses
 import math
 import struct
-import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
+
+import numpy as np
 
 from .. import _core
-from . import truncation
-from .checks import U64_LIMIT
-from .constructions import CONSTRUCTIONS, Construction
+from ..errors import DistributionError
+from . import probability, truncation
+from .axes import Axes
+from .checks import as_finite, as_nonnegative, as_number, as_u64
+from .dtypes import FLOAT64, DType
+from .initializer import Initializer
+from .narrow import rounded
+from .parts import Array, Index, Part
+from .probability import LARGEST_NORMAL, Moments
+
+Shape = tuple[int, ...]
 
 
-class Distribution(Protocol):
-    """What the kernels can draw: a base of `_core` and its parameters."""
+class Distribution(Initializer):
+    """What the elements of one tensor are; it needs no shape to say so, and is therefore an initializer too.
 
+    A subclass is a frozen dataclass. `scales` names the parameters that grow in proportion to its weights.
+    """
+
+    __slots__ = ()
     kind: ClassVar[str]
-    base: ClassVar[int]
-    draws_per_weight: ClassVar[int]
+    base: ClassVar[int | None] = None
+    """The kernel that draws it, by `_core`'s number; None where no kernel draws it element by element."""
+    scales: ClassVar[tuple[str, ...]] = ()
+    by_element: ClassVar[bool] = True
+    """Whether an element can be made without the others."""
+
+    def at(self, axes: Axes) -> Distribution:
+        """Return itself: the axes change nothing."""
+        axes.check()
+        return self
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The numbers `_core` is given."""
+        """The numbers that the kernel is given."""
+        raise NotImplementedError
+
+    def prepare(self, dtype: DType) -> _core.Spec | None:
+        """Return what the kernel needs to draw into `dtype`; None where no kernel serves, and `values` does.
+
+        Raises
+        ------
+        DistributionError
+            If its interval or spread is not one, holds no value of the dtype, or leaves its finite range.
+        """
+        if self.base is None or dtype.code is None:
+            raise self.unfit(dtype)
+        return checked_spec(self, _core.Spec(self.base, dtype.code, self.parameters), dtype)
+
+    def unfit(self, dtype: DType) -> DistributionError:
+        """Return the error that says the dtype cannot hold it."""
+        return DistributionError(f"{self} cannot be stored as {dtype.name}")
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:
+        """Return the values of a part, where `prepare` said that no kernel serves."""
+        raise NotImplementedError
+
+    def check(self, shape: Shape) -> None:
+        """Refuse a shape that it cannot have."""
+
+    def rescaled(self, factor: float, p: float = 1.0, q: float = 1.0) -> Distribution:
+        """Return it with every weight times ``factor / sqrt(p / q)``; the arithmetic is C's."""
+        changed = {name: self._times(getattr(self, name), factor, p, q) for name in self.scales}
+        return dataclasses.replace(self, **changed)  # type: ignore[type-var]  # every distribution is a dataclass
+
+    def _times(self, x: float, factor: float, p: float, q: float) -> float:
+        product = _core.rescale(x, factor, p, q)
+        if not -math.inf < product < math.inf:
+            raise DistributionError(f"{self} times {factor:.6g} leaves the finite range of float64")
+        return product
+
+    def variance(self, shape: Shape = ()) -> float:
+        """Return the variance of a weight, over all tensors of `shape`."""
+        moments = self.moments(shape)
+        if moments is None:
+            raise DistributionError(f"{self} has no variance for shape {shape}")
+        return moments.std**2
+
+    def moments(self, shape: Shape = (), dtype: DType = FLOAT64, *, is_cast: bool = False) -> Moments | None:
+        """Return the moments of a weight; None where it is an index, or where the tensor is empty.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The tensor's shape, which matters where the whole tensor is made at once.
+        dtype : DType, default float64
+            In a dtype of one or two bytes the moments are those after rounding, exactly: a large part of the
+            weights lies near the bounds, where the values are furthest apart, so rounding and clamping shift mean
+            and standard deviation.
+        is_cast : bool
+            Whether another program rounded the weights, without this package's clamp.
+        """
+        moments = self._moments(shape)
+        if moments is None or dtype.itemsize > 2 or not moments.std or not self.by_element:
+            return moments
+        return probability.stored_moments(self, dtype, is_cast=is_cast)
+
+    def _moments(self, shape: Shape) -> Moments | None:
+        raise NotImplementedError
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The interval in which every weight lies, in float64."""
+        raise NotImplementedError
+
+    def cdf(self, x: Array) -> Array | None:
+        """Return the probability of a weight below each `x`; None where a single weight has no distribution."""
+        return None
+
+    def density(self, x: Array) -> Array | None:
+        """Return the probability density at each `x`; None where there is none."""
+        return None
+
+    def reachable(self, values: Array, dtype: DType) -> Array:  # noqa: ARG002
+        """Return those of the dtype's `values` that a fill can give: the interval holds after rounding too."""
+        return values
+
+    def slack(self, shape: Shape, state: int) -> Array | float:  # noqa: ARG002
+        """Return how far weights of another machine may lie from this one's: 0 where bits are promised."""
+        return 0.0
+
+    def describe(self) -> str:
+        """Return the parameters for people: ``limit=0.0884``."""
+        shown = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}  # type: ignore[call-overload]
+        return " ".join(
+            f"{name}={value}" if isinstance(value, str) else f"{name}={value:.6g}" for name, value in shown.items()
+        )
 
 
-def same_bits(self: Any, other: object) -> bool:
-    """Compare two objects of one class by the bits of their `value`: 0.0 and -0.0 are two weights."""
-    if type(other) is not type(self):
-        return False
-    ours, theirs = (struct.pack("<d", constant.value) for constant in (self, other))  # type: ignore[attr-defined]
-    return ours == theirs
+def checked_spec(distribution: Distribution, spec: _core.Spec, dtype: DType) -> _core.Spec:
+    """Return `spec` if it can be drawn, or raise a DistributionError that says why not."""
+    if spec.status == _core.OK:
+        return spec
+    if spec.status == _core.NOT_AN_INTERVAL:
+        raise DistributionError(f"{distribution} is no interval: it needs {distribution.needs}")
+    if spec.status == _core.EMPTY_INTERVAL:
+        raise DistributionError(f"no {dtype.name} value lies inside {distribution}; use a wider dtype")
+    if spec.status == _core.BEYOND_RANGE:
+        raise DistributionError(f"{distribution} leaves the finite range of {dtype.name}; use a wider dtype")
+    raise DistributionError(f"{distribution} is no spread: it needs a finite mean and a finite std of 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:  # noqa: PLW1641  # dataclass makes the hash
+class Constant(Distribution):  # noqa: PLW1641  # dataclass makes the hash
     """The same value everywhere; takes no draws."""
 
     value: float
 
-    __eq__ = same_bits
-
     kind: ClassVar[str] = "constant"
-    base: ClassVar[int] = _core.CONSTANT
+    base: ClassVar[int] = _core.BASES["constant"]
     draws_per_weight: ClassVar[int] = 0
+    scales: ClassVar[tuple[str, ...]] = ("value",)
+
+    def __post_init__(self) -> None:
+        self._set(value=as_finite(self.value, "value"))
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The numbers `_core` is given."""
+        """The numbers that the kernel is given."""
         return (self.value,)
 
+    def __eq__(self, other: object) -> bool:
+        """Compare by the bits: 0.0 and -0.0 are two weights."""
+        return type(other) is Constant and struct.pack("<d", other.value) == struct.pack("<d", self.value)
+
+    @property
+    def name(self) -> str:
+        """Zeros and ones have names of their own."""
+        famous = {"0.0": "zeros", "1.0": "ones"}
+        return famous.get(repr(self.value), self.kind)
+
+    def prepare(self, dtype: DType) -> _core.Spec | None:
+        """Return the kernel's spec; an integer dtype takes the value itself, where it holds it."""
+        if dtype.is_float:
+            return Distribution.prepare(self, dtype)
+        if not _holds(dtype, self.value):
+            raise self.unfit(dtype)
+        return None
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        """Return the value, for a target of integers."""
+        return np.asarray(self.value)
+
+    def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
+        return Moments(self.value, 0.0)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The value alone."""
+        return self.value, self.value
+
+
+def _holds(dtype: DType, value: float) -> bool:
+    held = np.iinfo(dtype.bits)
+    return bool(held.min <= value <= held.max and value == int(value))
+
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
-    """``low + (high - low) * u`` in [low, high); one rounding for the difference and two a weight."""
+class Uniform(Distribution):
+    """Uniform on [low, high): ``low + (high - low) * u``, one rounding for the difference and two a weight.
 
-    low: float
-    high: float
+    Attributes
+    ----------
+    low, high : float
+        Finite, ``low < high``.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
 
     kind: ClassVar[str] = "uniform"
-    base: ClassVar[int] = _core.UNIFORM
+    base: ClassVar[int] = _core.BASES["uniform"]
     draws_per_weight: ClassVar[int] = 1
+    scales: ClassVar[tuple[str, ...]] = ("low", "high")
+    needs: ClassVar[str] = "low < high and a finite high - low"
+
+    def __post_init__(self) -> None:
+        if type(self.low) is type(self.high) is float and -math.inf < self.low < self.high < math.inf:
+            return
+        low, high = as_finite(self.low, "low"), as_finite(self.high, "high")
+        if not _is_interval(low, high):
+            raise DistributionError(f"uniform needs {self.needs}, got low={low} and high={high}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The numbers `_core` is given."""
+        """The numbers that the kernel is given."""
         return (self.low, self.high)
+
+    def rescaled(self, factor: float, p: float = 1.0, q: float = 1.0) -> Distribution:
+        """Return it with every weight times ``factor / sqrt(p / q)``.
+
+        Bounds that meet leave one value, which still takes its draws: a normal of std 0.
+        """
+        low, high = (self._times(bound, factor, p, q) for bound in (self.low, self.high))
+        return Uniform(low, high) if _is_interval(low, high) else Normal(low, 0.0)
+
+    def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
+        return Moments((self.low + self.high) / 2, (self.high - self.low) / math.sqrt(12), -1.2)
+
+    def variance(self, shape: Shape = ()) -> float:  # noqa: ARG002
+        """Return the variance of a weight, without the rounding of its square root."""
+        return (self.high - self.low) ** 2 / 12
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The bounds."""
+        return self.low, self.high
+
+    def cdf(self, x: Array) -> Array:
+        """Return the probability of a weight below each `x`."""
+        return np.asarray(np.clip((x - self.low) / (self.high - self.low), 0, 1))
+
+    def density(self, x: Array) -> Array:
+        """Return the probability density at each `x`."""
+        return np.where((x >= self.low) & (x <= self.high), 1 / (self.high - self.low), 0.0)
+
+    def reachable(self, values: Array, dtype: DType) -> Array:
+        """Return the dtype's values in [low, high): below `high` rounded to the dtype as well."""
+        return _half_open(values, self.low, self.high, dtype)
+
+
+def _is_interval(low: float, high: float) -> bool:
+    """Ask the core whether low < high: a host that flushes subnormals to zero takes two of them for equal."""
+    spec = _core.Spec(_core.BASES["uniform"], _core.DTYPES["float64"], (low, high))
+    return spec.status != _core.NOT_AN_INTERVAL
+
+
+def _half_open(values: Array, low: float, high: float, dtype: DType) -> Array:
+    return np.asarray(values[(values >= low) & (values < min(high, rounded(high, dtype)))])
 
 
 @dataclass(frozen=True, slots=True)
-class CenteredUniform:
-    """``limit * (2u - 1)`` in [-limit, limit); ``2u - 1`` is exact, so there is one rounding."""
+class CenteredUniform(Distribution):
+    """Uniform on [-limit, limit): ``limit * (2u - 1)``; ``2u - 1`` is exact, so there is one rounding.
+
+    Attributes
+    ----------
+    limit : float
+        Finite, >= 0; 0 gives zeros.
+    """
 
     limit: float
 
     kind: ClassVar[str] = "centered_uniform"
-    base: ClassVar[int] = _core.CENTERED_UNIFORM
+    base: ClassVar[int] = _core.BASES["centered_uniform"]
     draws_per_weight: ClassVar[int] = 1
+    scales: ClassVar[tuple[str, ...]] = ("limit",)
+    needs: ClassVar[str] = "a limit of 0 or more"
+
+    def __post_init__(self) -> None:
+        if type(self.limit) is not float or not 0 < self.limit < math.inf:
+            object.__setattr__(self, "limit", as_nonnegative(self.limit, "limit"))
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The numbers `_core` is given."""
+        """The numbers that the kernel is given."""
         return (self.limit,)
+
+    def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
+        return Moments(0.0, self.limit / math.sqrt(3), -1.2)
+
+    def variance(self, shape: Shape = ()) -> float:  # noqa: ARG002
+        """Return the variance of a weight, without the rounding of its square root."""
+        return self.limit**2 / 3
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The bounds."""
+        return -self.limit, self.limit
+
+    def cdf(self, x: Array) -> Array:
+        """Return the probability of a weight below each `x`."""
+        return np.asarray(np.clip((x + self.limit) / (2 * self.limit), 0, 1))
+
+    def density(self, x: Array) -> Array | None:
+        """Return the probability density at each `x`; None where every weight is 0."""
+        return np.where(np.abs(x) <= self.limit, 0.5 / self.limit, 0.0) if self.limit else None
+
+    def reachable(self, values: Array, dtype: DType) -> Array:
+        """Return the dtype's values in [-limit, limit): below `limit` rounded to the dtype as well."""
+        return _half_open(values, -self.limit, self.limit, dtype)
 
 
 @dataclass(frozen=True, slots=True)
-class Normal:
-    """``mean + std * z``, two roundings; z is the normal quantile of the draw (``csrc/quantile.h``).
+class Normal(Distribution):
+    """Normal: ``mean + std * z``, two roundings; z is the normal quantile of the draw (``csrc/quantile.h``).
+
+    Attributes
+    ----------
+    mean, std : float
+        Finite; ``std >= 0``, where 0 gives the mean and takes the same draws.
 
     Notes
     -----
     *Interval.* |z| <= 8.2924; never 0, and symmetric: the draw whose ``k`` is ``2**53 - 1 - k`` has ``-z``.
 
     *Reproducibility.* z is within 3 ulp of ``sqrt(2) * erfinv((2k + 1 - 2**53) * 2**-53)``, non-decreasing in
-    ``k``, and the same bits everywhere. A std of 0 gives the rounded mean and takes the same draws.
+    ``k``, and the same bits everywhere.
     """
 
-    mean: float
-    std: float
+    mean: float = 0.0
+    std: float = 1.0
 
     kind: ClassVar[str] = "normal"
-    base: ClassVar[int] = _core.NORMAL
+    base: ClassVar[int] = _core.BASES["normal"]
     draws_per_weight: ClassVar[int] = 1
+    scales: ClassVar[tuple[str, ...]] = ("mean", "std")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", as_finite(self.mean, "mean"))
+        object.__setattr__(self, "std", as_nonnegative(self.std, "std"))
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The numbers `_core` is given."""
+        """The numbers that the kernel is given."""
         return (self.mean, self.std)
+
+    def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
+        return Moments(self.mean, self.std, 0.0)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The interval of every weight that can be drawn."""
+        return self.mean - LARGEST_NORMAL * self.std, self.mean + LARGEST_NORMAL * self.std
+
+    def cdf(self, x: Array) -> Array:
+        """Return the probability of a weight below each `x`."""
+        return np.asarray(1 - probability.mass_above((x - self.mean) / self.std))
+
+    def density(self, x: Array) -> Array | None:
+        """Return the probability density at each `x`; None where every weight is the mean."""
+        if not self.std:
+            return None
+        z = (x - self.mean) / self.std
+        return np.asarray(np.exp(-z * z / 2) / (self.std * math.sqrt(2 * math.pi)))
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatedNormal:
+class TruncatedNormal(Distribution):
     """``mean + std * z`` with z the quantile of a standard normal truncated to [lower, upper]; two roundings.
+
+    Attributes
+    ----------
+    mean, std : float
+        Of the normal before it is truncated. Finite; ``std >= 0``.
+    lower, upper : float
+        Bounds in standard deviations from the mean, ``lower < upper``; either may be infinite, or None for that.
 
     Notes
     -----
-    *Interval.* The bounds are in standard deviations (of the normal before it is truncated) around the mean;
-    either may be infinite. No weight lies outside ``[mean + std * lower, mean + std * upper]``, in the dtype it
-    is stored in. Far tails work: [5.25, 1e6] gives values near 5.43.
+    *Interval.* No weight lies outside ``[mean + std * lower, mean + std * upper]``, in the dtype it is stored in.
+    Far tails work: [5.25, 1e6] gives values near 5.43.
 
     *Reproducibility.* One draw a weight, no rejection, and the same bits everywhere (``csrc/truncated.h``). z is
     within ``4 * max(ulp(z), 2**-52)`` of the exact quantile. Two infinite bounds give the bits of `Normal`.
     """
 
-    mean: float
-    std: float
-    lower: float
-    upper: float
+    mean: float = 0.0
+    std: float = 1.0
+    lower: float = -2.0
+    upper: float = 2.0
 
     kind: ClassVar[str] = "truncated_normal"
-    base: ClassVar[int] = _core.TRUNCATED
+    base: ClassVar[int] = _core.BASES["truncated_normal"]
     draws_per_weight: ClassVar[int] = 1
+    scales: ClassVar[tuple[str, ...]] = ("mean", "std")
+    needs: ClassVar[str] = "lower < upper"
+
+    def __post_init__(self) -> None:
+        lower = -math.inf if self.lower is None else as_number(self.lower, "lower")
+        upper = math.inf if self.upper is None else as_number(self.upper, "upper")
+        if not lower < upper:
+            raise DistributionError(
+                "truncated_normal needs lower < upper, in standard deviations; "
+                f"got lower={lower} and upper={upper}"
+            )
+        self._set(mean=as_finite(self.mean, "mean"), std=as_nonnegative(self.std, "std"), lower=lower, upper=upper)
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The numbers `_core` is given."""
-        lower, upper = float(self.lower), float(self.upper)
-        return (self.mean, self.std, lower, upper, *truncation.constants(lower, upper))
+        """The numbers that the kernel is given: the parameters, and the constants that depend on the bounds."""
+        return (self.mean, self.std, self.lower, self.upper, *truncation.constants(self.lower, self.upper))
+
+    def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
+        _, z, mass = probability.truncated_mass(self.lower, self.upper)
+        standard = probability.moments_of(z, mass / mass.sum())
+        return standard._replace(mean=self.mean + self.std * standard.mean, std=self.std * standard.std)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The bounds in weights; a std of 0 leaves the mean."""
+        low, high = (self.mean + (self.std and self.std * bound) for bound in (self.lower, self.upper))
+        return low, high
+
+    def cdf(self, x: Array) -> Array:
+        """Return the probability of a weight below each `x`."""
+        z = np.clip((x - self.mean) / self.std, self.lower, self.upper)
+        if self.upper <= 0:  # the mirror image keeps the tail's digits
+            near, end, above = -self.upper, -self.lower, -z
+        else:
+            near, end, above = self.lower, self.upper, z
+        ends = probability.mass_above(np.array([near, end]), near)
+        share = (probability.mass_above(above, near) - ends[1]) / (ends[0] - ends[1])
+        return np.asarray(share if self.upper <= 0 else 1 - share)
+
+    def density(self, x: Array) -> Array | None:
+        """Return the probability density at each `x`; None where every weight is the mean."""
+        if not self.std:
+            return None
+        z = (x - self.mean) / self.std
+        nearest, _, mass = probability.truncated_mass(self.lower, self.upper)
+        inside = (z >= self.lower) & (z <= self.upper)
+        return np.where(inside, np.exp((nearest * nearest - z * z) / 2) / (mass.sum() * self.std), 0.0)
+
+    def reachable(self, values: Array, dtype: DType) -> Array:  # noqa: ARG002
+        """Return the dtype's values between the bounds, both included."""
+        low, high = self.mean + self.std * self.lower, self.mean + self.std * self.upper
+        return np.asarray(values[(values >= low) & (values <= high)])
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
-    """0, 1, ..., length - 1 along the last axis (its length), as position-index buffers hold; no draws."""
+class Positions(Distribution):
+    """0, 1, ..., length - 1 along the last axis, as position-index buffers hold; no draws, and integers only.
 
-    length: int
+    Attributes
+    ----------
+    length : int or None
+        The length of the last axis; None takes the tensor's.
+    """
+
+    length: int | None = None
 
     kind: ClassVar[str] = "positions"
     draws_per_weight: ClassVar[int] = 0
+    holds_weights: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        if self.length is not None and as_u64(self.length, "length") == 0:
+            raise ValueError("positions need a length of 1 to 2**64 - 1, got 0")
 
-Content = Constant | Uniform | CenteredUniform | Normal | TruncatedNormal | Positions | Construction
-"""Everything a tensor can be filled with."""
+    def at(self, axes: Axes) -> Distribution:
+        """Return the positions of the last axis; an empty tensor gets a constant."""
+        axes.check()
+        if not axes.shape:
+            raise ValueError("positions count along the last axis, and a 0-d tensor has none")
+        return Positions(axes.shape[-1]) if axes.shape[-1] else Constant(0.0)
 
-_CLASSES: tuple[type[Content], ...] = (
-    Constant,
-    Uniform,
-    CenteredUniform,
-    Normal,
-    TruncatedNormal,
-    Positions,
-    *CONSTRUCTIONS,
-)
-_KINDS = {cls.kind: cls for cls in _CLASSES}
-_INFINITE = {"lower": -math.inf, "upper": math.inf}
+    def prepare(self, dtype: DType) -> None:
+        """Refuse a dtype that does not hold the last position."""
+        if dtype.is_float or self.length is None or not _holds(dtype, self.length - 1):
+            raise self.unfit(dtype)
 
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        """Return the positions of the part's elements."""
+        assert self.length is not None, "prepare refused it"
+        linear = np.uint64(part.first)
+        for length, draws in zip(part.shape, part.draws, strict=True):
+            linear = np.add.outer(linear, np.arange(length, dtype=np.uint64) * np.uint64(draws))
+        return np.asarray(linear % np.uint64(self.length))
 
-def describe(content: Content) -> str:
-    """Return the parameters of `content` for people: ``limit=0.0884``."""
-    return " ".join(
-        f"{name}={value}" if isinstance(value, str) else f"{name}={value:.6g}"
-        for name, value in _parameters(content).items()
-    )
+    def rescaled(self, factor: float, p: float = 1.0, q: float = 1.0) -> Distribution:  # noqa: ARG002
+        """Refuse: they are indices, not weights."""
+        raise DistributionError("positions cannot be rescaled: they are indices, not weights")
 
+    def _moments(self, shape: Shape) -> None:
+        return None
 
-def to_json(content: Content) -> dict[str, Any]:
-    """Return `content` as a JSON object, ``{"kind": ..., parameter: value, ...}``; an infinite bound is null."""
-    return {
-        "kind": content.kind,
-        **{name: None if value in _INFINITE.values() else value for name, value in _parameters(content).items()},
-    }
-
-
-def _parameters(content: Content) -> dict[str, Any]:
-    return dataclasses.asdict(content)  # type: ignore[arg-type]  # every Content is a dataclass
-
-
-def from_json(data: dict[str, Any]) -> Content:
-    """Return what `to_json` wrote; ValueError for anything else."""
-    parameters = dict(data)
-    kind = parameters.pop("kind", None)
-    if kind not in _KINDS:
-        raise ValueError(f"unknown kind {kind!r}; expected one of {', '.join(_KINDS)}")
-    cls = _KINDS[kind]
-    names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    if issubclass(cls, Construction) and set(parameters) == names:
-        return cls(**parameters)
-    infinite = {}
-    if cls is TruncatedNormal:
-        infinite = {name: bound for name, bound in _INFINITE.items() if parameters.get(name, 0) is None}
-    parameters |= dict.fromkeys(infinite, 0.0)
-    if set(parameters) != names or not all(type(value) in (int, float) for value in parameters.values()):
-        raise ValueError(f"{kind!r} takes the numbers {sorted(names)}, got {parameters}")
-    if kind == Positions.kind:
-        length = parameters["length"]
-        if type(length) is not int or not 0 < length < U64_LIMIT:
-            raise ValueError(f"{kind!r} takes a length of 1 to 2**64 - 1, got {length!r}")
-        return Positions(length)
-    if not all(abs(value) <= sys.float_info.max for value in parameters.values()):  # NaN and huge ints too
-        raise ValueError(f"{kind!r} takes finite float64 numbers, got {parameters}")
-    numbers: dict[str, Any] = {name: float(value) for name, value in parameters.items()} | infinite
-    return cls(**numbers)
+    @property
+    def support(self) -> tuple[float, float]:
+        """The first position and the last."""
+        return 0.0, float((self.length or 1) - 1)

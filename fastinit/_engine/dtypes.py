@@ -1,19 +1,18 @@
-"""The dtypes a weight can be stored in, under the names numpy, ml_dtypes and safetensors give them.
+"""The dtypes a weight can be stored in: one row each, under the names numpy, ml_dtypes and safetensors give them.
 
-bfloat16 and the float8 formats are unsigned integers to numpy; the package ml_dtypes gives them a dtype.
+numpy is not imported here, so that the command line can list the dtypes before anything heavy is loaded.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,16 +25,32 @@ class DType:
         numpy's or ml_dtypes' name.
     tag : str
         safetensors' name.
+    word : str
+        The command line's name.
     itemsize : int
         Bytes.
+    significand : int or None
+        Stored bits of the significand, the implicit one not counted; None for integers, which take constants and
+        positions but no draws.
+    least_exponent, greatest_exponent : int or None
+        The smallest positive value is ``2**least_exponent``, a subnormal; the largest lies below
+        ``2**(greatest_exponent + 1)``.
     code : int or None
-        `_core`'s number; None for integers, which take constants and positions but no draws.
+        The core's number of it, from the one list in csrc/fastinit.h; None for integers.
     """
 
     name: str
     tag: str
+    word: str
     itemsize: int
-    code: int | None = None
+    significand: int | None = None
+    least_exponent: int | None = None
+    greatest_exponent: int | None = None
+
+    code: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", _core.DTYPES.get(self.name))
 
     @property
     def is_float(self) -> bool:
@@ -45,91 +60,58 @@ class DType:
     @property
     def bits(self) -> np.dtype[Any]:
         """The numpy dtype that holds its bit patterns."""
-        return np.dtype(self.name) if hasattr(np, self.name) else np.dtype(f"u{self.itemsize}")
+        return _bits(self)
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy dtype; the narrow ones need the package ml_dtypes."""
-        if hasattr(np, self.name):
-            return np.dtype(self.name)
-        try:
-            import ml_dtypes  # noqa: PLC0415
-        except ImportError:
-            raise ImportError(
-                f"a {self.name} array needs the package ml_dtypes: pip install 'fastinit-weights[dtypes]'; "
-                f"or pass out= as a uint{8 * self.itemsize} array to receive the bit patterns"
-            ) from None
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.name))
-        return found
+        """The numpy dtype; bfloat16 and the float8 formats need the package ml_dtypes."""
+        return _numpy(self)
 
 
 FLOATS = (
-    DType("float64", "F64", 8, _core.FLOAT64),
-    DType("float32", "F32", 4, _core.FLOAT32),
-    DType("float16", "F16", 2, _core.FLOAT16),
-    DType("bfloat16", "BF16", 2, _core.BFLOAT16),
-    DType("float8_e4m3fn", "F8_E4M3", 1, _core.FLOAT8_E4M3FN),
-    DType("float8_e5m2", "F8_E5M2", 1, _core.FLOAT8_E5M2),
+    DType("float64", "F64", "f64", 8, 52, -1074, 1023),
+    DType("float32", "F32", "f32", 4, 23, -149, 127),
+    DType("float16", "F16", "f16", 2, 10, -24, 15),
+    DType("bfloat16", "BF16", "bf16", 2, 7, -133, 127),
+    DType("float8_e4m3fn", "F8_E4M3", "f8_e4m3", 1, 3, -9, 8),
+    DType("float8_e5m2", "F8_E5M2", "f8_e5m2", 1, 2, -16, 15),
 )
 INTEGERS = (
-    DType("int64", "I64", 8),
-    DType("int32", "I32", 4),
-    DType("int16", "I16", 2),
-    DType("int8", "I8", 1),
-    DType("uint64", "U64", 8),
-    DType("uint32", "U32", 4),
-    DType("uint16", "U16", 2),
-    DType("uint8", "U8", 1),
+    DType("int64", "I64", "i64", 8),
+    DType("int32", "I32", "i32", 4),
+    DType("int16", "I16", "i16", 2),
+    DType("int8", "I8", "i8", 1),
+    DType("uint64", "U64", "u64", 8),
+    DType("uint32", "U32", "u32", 4),
+    DType("uint16", "U16", "u16", 2),
+    DType("uint8", "U8", "u8", 1),
 )
 FLOAT64 = FLOATS[0]
 BY_NAME = {dtype.name: dtype for dtype in FLOATS + INTEGERS}
 BY_TAG = {dtype.tag: dtype for dtype in FLOATS + INTEGERS}
+BY_WORD = {dtype.word: dtype for dtype in FLOATS}
+FLOAT_NAMES = ", ".join(dtype.name for dtype in FLOATS)
 
 
-def narrowed(values: Array, dtype: DType) -> Array:
-    """Return the bit patterns of float64 `values`, rounded once to nearest even; ml_dtypes would round twice."""
-    assert dtype.code is not None
-    bits = np.empty(values.shape, f"u{dtype.itemsize}")
-    _core.narrow(np.asarray(values, order="C"), bits, dtype.code, dtype.itemsize)
-    return bits
+@cache
+def _bits(dtype: DType) -> np.dtype[Any]:
+    import numpy as np  # noqa: PLC0415
+
+    return np.dtype(dtype.name if hasattr(np, dtype.name) else f"u{dtype.itemsize}")
 
 
-def widened(stored: Any, dtype: DType) -> Array:
-    """Return the float64 values, in one axis, of a buffer of `stored`, little-endian bit patterns; exact."""
-    assert dtype.code is not None
-    values = np.empty(memoryview(stored).nbytes // dtype.itemsize)
-    _core.widen(stored, values, dtype.code, dtype.itemsize)
-    return values
+@cache
+def _numpy(dtype: DType) -> np.dtype[Any]:
+    import numpy as np  # noqa: PLC0415
 
-
-_SEEN: dict[np.dtype[Any], DType] = {}
-"""The few numpy dtypes met so far: asking one for its name costs more than a small fill."""
-
-_FLOAT_NAMES = ", ".join(dtype.name for dtype in FLOATS)
-
-
-def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]:
-    """Return the format `dtype` names, and the numpy dtype it came as (which knows its byte order).
-
-    Raises
-    ------
-    TypeError
-        If it is not one of the formats weights are stored in.
-    """
-    if isinstance(dtype, np.dtype):
-        seen = _SEEN.get(dtype)
-        if seen is not None:
-            return seen, dtype
-    if isinstance(dtype, DType):
-        return dtype, None
-    if isinstance(dtype, str) and dtype in BY_NAME and BY_NAME[dtype].is_float:
-        return BY_NAME[dtype], None
+    if hasattr(np, dtype.name):
+        return np.dtype(dtype.name)
     try:
-        resolved = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"dtype must be one of {_FLOAT_NAMES}, got {dtype!r}") from None
-    found = BY_NAME.get(resolved.name)
-    if found is None or not found.is_float:
-        raise TypeError(f"dtype must be one of {_FLOAT_NAMES}, got {resolved.name}")
-    _SEEN[resolved] = found
-    return found, resolved
+        import ml_dtypes  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(
+            f"a {dtype.name} array needs the package ml_dtypes: pip install 'fastinit-weights[dtypes]'; "
+            f"or pass out= as a uint{8 * dtype.itemsize} array to receive the bit patterns"
+        ) from None
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype.name))
+    return found

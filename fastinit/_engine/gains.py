@@ -1,4 +1,8 @@
-"""Gains of activations, and the Xavier scale of one matrix."""
+"""Gains of activations, and the Xavier scale of one matrix.
+
+The floating-point arithmetic runs in C, inside the kernels' environment, so that a host's rounding mode cannot move
+a limit.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +33,13 @@ _NO_PARAMETER = {
     "selu": 0.5625,  # 9/16
     "softplus": 1.0854865029883434,
 }
-"""nonlinearity -> squared gain; `gain` has the sources."""
+"""activation -> squared gain; `gain` has the sources."""
 
 _RECTIFIERS = {"leaky_relu": (0.01, 1.0), "elu": (1.0, 0.2898908349858477)}
-"""nonlinearity -> its default parameter, and the moment of its negative side (see fi_rectifier_scale)."""
+"""activation -> its default parameter, and the moment of its negative side (see fi_rectifier_scale)."""
 
-NONLINEARITIES = (*_NO_PARAMETER, *_RECTIFIERS)
+ACTIVATION_NAMES = (*_NO_PARAMETER, *_RECTIFIERS)
+"""Every activation that has a gain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +105,28 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
     return XavierScale(fan_in, fan_out, variance, std, limit)
 
 
-def squared_gain(nonlinearity: str, param: float | None = None, name: str = "param") -> float:
-    """Return the square of `gain`: the `scale` of a variance scaling. `name` is what the caller calls `param`."""
-    if as_choice(nonlinearity, NONLINEARITIES, "nonlinearity") in _RECTIFIERS:
-        default, moment = _RECTIFIERS[nonlinearity]
-        return _core.rectifier_scale(default if param is None else as_finite(param, name), moment)
-    if param is not None:
+def squared_gain(activation: str, a: float | None = None) -> float:
+    """Return the square of `gain`: the `scale` of a variance scaling."""
+    if as_choice(activation, ACTIVATION_NAMES, "activation") in _RECTIFIERS:
+        default, moment = _RECTIFIERS[activation]
+        return _core.rectifier_scale(default if a is None else as_finite(a, "a"), moment)
+    if a is not None:
         raise ValueError(
-            f"{nonlinearity} has no parameter, but {name}={param!r} is given; for a negative slope say "
-            'nonlinearity="leaky_relu"'
+            f"{activation} has no parameter, but a={a!r} is given; for a negative slope say "
+            'activation="leaky_relu"'
         )
-    return _NO_PARAMETER[nonlinearity]
+    return _NO_PARAMETER[activation]
 
 
-def gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return the factor by which a nonlinearity wants the standard deviation of its weights multiplied.
+def gain(activation: str, a: float | None = None) -> float:
+    """Return the factor by which an activation wants the standard deviation of its weights multiplied.
 
     Parameters
     ----------
-    nonlinearity : str
+    activation : str
         linear, conv1d to conv3d, conv_transpose1d to conv_transpose3d, sigmoid, tanh, relu, leaky_relu, gelu,
         silu (or swish), selu, elu, softplus.
-    param : float, optional
+    a : float, optional
         The negative slope of leaky_relu (0.01), the alpha of elu (1).
 
     Returns
@@ -132,7 +137,7 @@ def gain(nonlinearity: str, param: float | None = None) -> float:
     Raises
     ------
     ValueError
-        For an unknown name (the nearest one is suggested), and for a parameter that the function has not.
+        For an unknown name (the nearest one is suggested), and for a parameter that the activation does not have.
 
     Notes
     -----
@@ -154,9 +159,9 @@ def gain(nonlinearity: str, param: float | None = None) -> float:
     (1.38675, 1.245198)
     >>> fastinit.gain("rleu")
     Traceback (most recent call last):
-    ValueError: unknown nonlinearity 'rleu'; did you mean 'relu'? expected one of linear, conv1d, conv2d, conv3d, \
+    ValueError: unknown activation 'rleu'; did you mean 'relu'? expected one of linear, conv1d, conv2d, conv3d, \
 conv_transpose1d, conv_transpose2d, conv_transpose3d, sigmoid, tanh, relu, gelu, silu, swish, selu, softplus, \
 leaky_relu, elu
     """
-    _, std, _, _ = _core.scale(squared_gain(nonlinearity, param), 1.0, _core.FAN, 1.0)
+    _, std, _, _ = _core.scale(squared_gain(activation, a), 1.0, _core.FAN, 1.0)
     return std

@@ -37,7 +37,7 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
     IndexError
         For too many entries, or an integer out of bounds.
     """
-    whole = _whole(shape)
+    whole = whole_part(shape)
     if index is None:
         return whole
     entries = list(index) if isinstance(index, tuple) else [index]
@@ -67,7 +67,7 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
 
 
 @lru_cache(maxsize=1024)
-def _whole(shape: tuple[int, ...]) -> Part:
+def whole_part(shape: tuple[int, ...]) -> Part:
     draws: list[int] = []
     step = 1
     for length in reversed(shape):

@@ -1,18 +1,25 @@
-"""Named streams as raw states, and the proof that streams do not overlap."""
+"""Streams as raw states: where a name starts, whose draws a request takes, and the proof that none overlap."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex, TypeVar
 
 from ..errors import StreamOverlap
 from .checks import as_u64, shown
 from .names import check_tensor_name
 
-GAMMA = 0x9E3779B97F4A7C15
+if TYPE_CHECKING:
+    from .generator import SplitMix64
 
-GAMMA_INVERSE = 0xF1DE83E19937733D  # GAMMA is odd, so it has an inverse modulo 2**64
+T = TypeVar("T")
+
+GAMMA = 0x9E3779B97F4A7C15
+"""What a draw adds to the state."""
+
+GAMMA_INVERSE = 0xF1DE83E19937733D
+"""GAMMA is odd, so it has an inverse modulo 2**64."""
 
 _STREAM_TAG = b"fastinit/stream/v1\0"
 
@@ -57,3 +64,20 @@ def prove_disjoint(streams: Iterable[tuple[str, int, int]], *, bits: int = 64) -
             raise ValueError(f"stream {name!r} takes {shown(length)} draws; the cycle has 2**{bits}")
         if length > next_position - position:
             raise StreamOverlap(name, next_name)
+
+
+def as_source(rng: SplitMix64 | SupportsIndex) -> SplitMix64 | int:
+    """Return the generator, or the seed as an int; a request's first check."""
+    if type(rng) is int:
+        return as_u64(rng, "rng (an int seed)")
+    if hasattr(rng, "transact"):  # not isinstance: the class's module loads numpy.random
+        return rng  # type: ignore[return-value]
+    if hasattr(rng, "__index__"):
+        return as_u64(rng, "rng (an int seed)")
+    hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
+    raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
+
+
+def draw_from(source: SplitMix64 | int, draws: int, draw: Callable[[int], T]) -> T:
+    """Call `draw` with the raw state of an `as_source`, and commit its draws once it has returned."""
+    return draw(source) if type(source) is int else source.transact(draws, draw)  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..errors import AllocationFailed
 from .checks import MAX_AXES, Shape, as_shape, size_of
-from .dtypes import FLOAT64, DType, as_dtype
+from .dtypes import BY_NAME, FLOAT64, FLOAT_NAMES, DType
 from .parts import Array, Index
 
 
@@ -80,6 +80,37 @@ def overlaps_itself(array: Array) -> bool:
     return bool((np.diff(offsets) < array.itemsize).any())
 
 
+_SEEN: dict[np.dtype[Any], DType] = {}
+"""The few numpy dtypes met so far: asking one for its name costs more than a small fill."""
+
+
+def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]:
+    """Return the format `dtype` names, and the numpy dtype it came as (which knows its byte order).
+
+    Raises
+    ------
+    TypeError
+        If it is not one of the formats weights are stored in.
+    """
+    if isinstance(dtype, np.dtype):
+        seen = _SEEN.get(dtype)
+        if seen is not None:
+            return seen, dtype
+    if isinstance(dtype, DType):
+        return dtype, None
+    if isinstance(dtype, str) and dtype in BY_NAME and BY_NAME[dtype].is_float:
+        return BY_NAME[dtype], None
+    try:
+        resolved = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"dtype must be one of {FLOAT_NAMES}, got {dtype!r}") from None
+    found = BY_NAME.get(resolved.name)
+    if found is None or not found.is_float:
+        raise TypeError(f"dtype must be one of {FLOAT_NAMES}, got {resolved.name}")
+    _SEEN[resolved] = found
+    return found, resolved
+
+
 def choose_dtype(dtype: DType | npt.DTypeLike | None, out: Array | None) -> tuple[DType, np.dtype[Any] | None]:
     """Settle the dtype: the one asked for, else `out`'s, else float64; and the numpy dtype, where known.
 
@@ -90,7 +121,10 @@ def choose_dtype(dtype: DType | npt.DTypeLike | None, out: Array | None) -> tupl
         patterns of an explicitly named narrow dtype.
     """
     if dtype is None:
-        return (FLOAT64, FLOAT64.numpy) if out is None else as_dtype(out.dtype)
+        if out is None:
+            return FLOAT64, FLOAT64.numpy
+        seen = _SEEN.get(out.dtype)
+        return (seen, out.dtype) if seen is not None else as_dtype(out.dtype)
     chosen, exact = as_dtype(dtype)
     if out is not None and out.dtype.name != chosen.name:
         carries_bits = chosen.itemsize < 4 and out.dtype.kind == "u" and out.itemsize == chosen.itemsize

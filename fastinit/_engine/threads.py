@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from .. import _core
 from .checks import as_index
-from .cpus import _MOST, default_threads
+from .cpus import MOST_THREADS, default_threads
 
 CHUNK = 1 << 20
 """Elements between two looks at Ctrl-C: a fraction of a millisecond to 20 ms, by level and dtype."""
@@ -61,8 +61,8 @@ def as_threads(threads: object) -> int | None:
     if threads is None:
         return None
     number = as_index(threads, "threads")
-    if not 1 <= number <= _MOST:
-        raise ValueError(f"threads must be between 1 and {_MOST}, got {number}")
+    if not 1 <= number <= MOST_THREADS:
+        raise ValueError(f"threads must be between 1 and {MOST_THREADS}, got {number}")
     return number
 
 

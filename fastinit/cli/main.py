@@ -422,10 +422,10 @@ def _recommend(options: argparse.Namespace) -> int:
     advice = recommend(options.activation, options.residual_layers)
     facts = {
         "initializer": advice.initializer.to_json(),
-        "scheme": advice.initializer.scheme,
+        "scheme": advice.initializer.name,
         "reason": advice.reason,
     }
-    _print(options, facts, [f"{options.activation}: {advice.initializer.scheme}", advice.reason])
+    _print(options, facts, [f"{options.activation}: {advice.initializer.name}", advice.reason])
     return GOOD
 
 
@@ -560,11 +560,11 @@ def _deliver(
     if options.figure:
         from ..views import figure as figures  # noqa: PLC0415
 
-        figures.save(result, options.figure)
+        figures.save(result.figure(), options.figure)
     if options.html:
-        from ..views import pages_old as pages  # noqa: PLC0415
+        from ..views import page as pages  # noqa: PLC0415
 
-        pages.save(result, options.html)
+        pages.save(result.page(), options.html)
     _print(options, result.facts(), lines or result.lines())
     return int(options.status)
 

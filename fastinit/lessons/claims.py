@@ -179,7 +179,7 @@ def fan_tables() -> tuple[Table, Table]:
 def _matrix(name: str, shape: tuple[int, int]) -> tuple[str | float, ...]:
     """Return a row: name, size, fans and scales of an [inputs, outputs] matrix."""
     scale = xavier_scale(*fans(shape))
-    he: Any = kaiming("normal").content(shape)  # a distributions.Normal
+    he: Any = kaiming("normal").for_shape(shape)  # a distributions.Normal
     size = shape[0] * shape[1]
     return (name, size, scale.fan_in, scale.fan_out, scale.target_variance, scale.standard_deviation, he.std)
 

@@ -16,8 +16,8 @@ from typing import BinaryIO, Protocol, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from .._engine.dtypes import widened
 from .._engine.generator import stream_for
+from .._engine.narrow import widened
 from .._files.opening import open_file
 from .._files.safetensors import Header, read_header
 from ..autodiff import Tensor, TensorValue

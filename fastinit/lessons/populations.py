@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .._engine.checks import U64_LIMIT, as_u64
-from .._engine.distributions import CenteredUniform
 from .._engine.gains import xavier_scale
 from ..functions import initialize
 from ..initializers import ZEROS, Initializer, VarianceScaling
@@ -292,11 +291,11 @@ def _initializer(kind: str) -> Initializer:
 
 def population(kind: str, seed: int, mean: float, variance: float, counts: tuple[int, ...]) -> Population:
     """Return a population: the given measurements, and the seed, limit and variances that its kind implies."""
-    content = _initializer(kind).content((WIDTH, WIDTH))
+    distribution = _initializer(kind).for_shape((WIDTH, WIDTH))
     return Population(
         kind=kind,
-        seed=seed if content.draws_per_weight else None,
-        limit=content.limit if isinstance(content, CenteredUniform) else 0.0,
+        seed=seed if distribution.draws_per_weight else None,
+        limit=distribution.support[1],
         mean=mean,
         variance=variance,
         counts=counts,

@@ -85,19 +85,19 @@ class Recommendation(Result):
 
     def lines(self) -> list[str]:
         """Return the activation with the initializer's name, then the reason."""
-        return [f"{self.activation}: {self.initializer.scheme}", self.reason]
+        return [f"{self.activation}: {self.initializer.name}", self.reason]
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain JSON data."""
         return {
             "initializer": self.initializer.to_json(),
-            "scheme": self.initializer.scheme,
+            "scheme": self.initializer.name,
             "reason": self.reason,
         }
 
     def tables(self) -> tuple[Table, ...]:
         """Return the advice as a table of one row."""
-        row = (self.activation, self.initializer.scheme, self.reason)
+        row = (self.activation, self.initializer.name, self.reason)
         return (Table("Recommended before an activation", ("activation", "initializer", "reason"), (row,)),)
 
 
@@ -125,7 +125,7 @@ def recommend(activation: str, residual_layers: SupportsIndex | None = None) -> 
     --------
     >>> import fastinit
     >>> advice = fastinit.recommend("gelu", residual_layers=12)
-    >>> advice.initializer.scheme
+    >>> advice.initializer.name
     'residual(kaiming_normal)'
     >>> print(advice.reason)
     gelu passes about half of its inputs, and less of them than relu: Kaiming, variance 2 / fan_in, as for relu; \

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._engine.constructions import Orthogonal
-from .._engine.distributions import CenteredUniform, Constant, Content, Normal, TruncatedNormal, Uniform
-from .._engine.gains import NONLINEARITIES
+from .._engine.distributions import Distribution
+from .._engine.gains import ACTIVATION_NAMES
 from ..autodiff.operations import OPERATIONS
 from ..initializers import Initializer
 
@@ -63,7 +62,7 @@ def _elu(scale: float, alpha: float) -> Activation:
 
 _LINEAR = Activation(lambda z: z, np.ones_like, homogeneous=True)
 ACTIVATIONS = {
-    **dict.fromkeys(NONLINEARITIES, _LINEAR),  # "conv2d" and its like name the absence of an activation
+    **dict.fromkeys(ACTIVATION_NAMES, _LINEAR),  # "conv2d" and its like name the absence of an activation
     "sigmoid": _of_the_tape("sigmoid"),
     "tanh": _of_the_tape("tanh"),
     "relu": _of_the_tape("relu", homogeneous=True),
@@ -119,7 +118,8 @@ def expected(
     >>> [round(float(x), 6) for x in rms], [round(float(x), 6) for x in gradients]
     ([1.0, 0.707107, 0.5], [0.5, 0.707107, 1.0])
     """
-    variance = _variance(initializer.content((width, width)), width)
+    shape = width, width
+    variance = _variance(initializer.for_shape(shape), shape)
     if variance is None:
         return None, None, None
     function, gain = ACTIVATIONS[activation], math.sqrt(width * variance)
@@ -153,23 +153,15 @@ def _residual_layer(function: Activation, gain: float, rms: float) -> tuple[floa
     return _HALF_NORMAL_MEAN * grown, grown, math.hypot(1.0, gain * _magnitude(function.slope, rms, 2))
 
 
-def _variance(content: Content, width: int) -> float | None:
+def _variance(distribution: Distribution, shape: tuple[int, int]) -> float | None:
     """Return the variance of a weight; None where its mean is not 0 or it is not random."""
-    match content:
-        case Constant(0.0):
-            return 0.0
-        case Normal(0.0, std):
-            return std**2
-        case CenteredUniform(limit):
-            return limit**2 / 3
-        case Uniform(low, high) if low == -high:
-            return high**2 / 3
-        case TruncatedNormal(0.0, std, lower, upper) if lower == -upper:
-            cut = 0.0 if math.isinf(upper) else upper * math.exp(-(upper**2) / 2)
-            return std**2 * (1 - _HALF_NORMAL_MEAN * cut / math.erf(upper / math.sqrt(2)))
-        case Orthogonal(gain=gain):
-            return gain**2 / width
-    return None
+    moments = distribution.moments(shape)
+    if moments is None or abs(moments.mean) > _ZERO * moments.std:
+        return None
+    return distribution.variance(shape)
+
+
+_ZERO = 1e-12  # standard deviations: a smaller mean is the rounding of an integral over a symmetric interval
 
 
 def _quadrature() -> tuple[_Array, _Array]:

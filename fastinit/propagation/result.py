@@ -70,7 +70,7 @@ class Signal:
         return f"{'vanishes' if self.ratio(layer) < self.LOWEST else 'explodes'} at layer {layer}"
 
     def row(self, marks: list[int]) -> tuple[Cell, ...]:
-        """Return the signal over its start: at the marks it reaches, then at its end with range and expectation."""
+        """Return the signal over its start: at the marks it reaches, then its end with range and expectation."""
         start, end = self.median[self.start], self.end
         last = (self.median[end], self.low[end], self.high[end])
         return (

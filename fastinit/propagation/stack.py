@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .._engine.checks import as_choice, as_u64
-from .._engine.gains import NONLINEARITIES
+from .._engine.gains import ACTIVATION_NAMES
 from .._engine.generator import stream_for
-from ..functions import initialize, normal
-from ..initializers import Initializer, parse
+from ..functions import as_initializer, initialize, normal
+from ..initializers import Initializer
 from .mean_field import ACTIVATIONS, Activation
 
 _Array = npt.NDArray[Any]
@@ -54,7 +54,7 @@ class Stack:
     activation : str
         A nonlinearity that `fastinit.gain` knows.
     initializer : Initializer
-        Of every weight matrix; there are no biases. A str is read by `fastinit.initializers.parse`.
+        Of every weight matrix; there are no biases. A str is read by `fastinit.functions.as_initializer`.
     layers, width : int
         The number of weight matrices, and of their rows and columns.
     inputs : int
@@ -71,11 +71,8 @@ class Stack:
     residual: bool = False
 
     def __post_init__(self) -> None:
-        as_choice(self.activation, NONLINEARITIES, "activation")
-        if isinstance(self.initializer, str):
-            object.__setattr__(self, "initializer", parse(self.initializer))
-        if not isinstance(self.initializer, Initializer):
-            raise TypeError(f"initializer must be an initializer or the name of one, got {self.initializer!r}")
+        as_choice(self.activation, ACTIVATION_NAMES, "activation")
+        object.__setattr__(self, "initializer", as_initializer(self.initializer))
         for size in ("layers", "width", "inputs"):
             object.__setattr__(self, size, as_count(getattr(self, size), size))
 
@@ -120,8 +117,8 @@ def as_count(value: SupportsIndex, what: str) -> int:
 def _label(initializer: Initializer) -> str:
     """Name an initializer in a table: its parameters where its own name does not tell them."""
     parameters = {"mean": 0, **initializer.to_json()}
-    label = _LABELS.get(initializer.scheme) if parameters["mean"] == 0 else None
-    return label.format_map(parameters) if label else initializer.scheme
+    label = _LABELS.get(initializer.name) if parameters["mean"] == 0 else None
+    return label.format_map(parameters) if label else initializer.name
 
 
 _LABELS = {"normal": "N(0, std {std:.4g})", "constant": "constant {value:.4g}"}

@@ -10,14 +10,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import singledispatch, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import numpy as np
-
-from ..diagnosis.expected import density
-from ..diagnosis.judge import Diagnosis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +87,7 @@ def ink() -> str:
     return str(_matplotlib().rcParams["axes.edgecolor"])
 
 
-def save(drawing: Any, path: str | os.PathLike[str]) -> None:
+def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
     """Write a drawing to a new or replaced file.
 
     Parameters
@@ -108,8 +103,6 @@ def save(drawing: Any, path: str | os.PathLike[str]) -> None:
         For another suffix.
     """
     suffix = format_of(path)
-    if not hasattr(drawing, "savefig"):
-        drawing = draw(drawing)
     with style():
         # without a date, so that the same drawing gives the same bytes
         drawing.savefig(path, metadata={"Date": None} if suffix == ".svg" else None)
@@ -129,53 +122,3 @@ def _matplotlib() -> Any:
     except ImportError as error:
         raise ImportError("drawing needs matplotlib: pip install 'fastinit-weights[figures]'") from error
     return mpl
-
-
-# ---- results whose drawings have no room of their own yet ----------------------------------------------
-
-
-@styled
-@singledispatch
-def draw(result: Any) -> Figure:
-    """Return the drawing of a result."""
-    drawing: Figure = result.figure()
-    return drawing
-
-
-# ---- a diagnosed checkpoint --------------------------------------------------------------------------
-
-
-@draw.register(Diagnosis)
-def _(result: Diagnosis) -> Figure:
-    """Draw the histograms of the tensors found wrong, then of the largest, at most twelve."""
-    wrong = {name for finding in result.findings for name in finding.tensors}
-    shown = [(t, t.measured) for t in result.tensors if t.measured is not None and t.measured.sampled]
-    shown.sort(key=lambda pair: (pair[0].name not in wrong, -pair[0].spec.size))
-    shown = shown[:12]
-    if not shown:
-        figure = new_figure(3.4, 1.0)
-        figure.text(0.5, 0.5, "no tensor of weights to draw", ha="center", va="center")
-        return figure
-    columns = min(3, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = new_figure(3.4 * columns, 0.4 + 2.3 * rows)
-    cells = figure.subplots(rows, columns, squeeze=False).ravel()
-    for cell, (tensor, measured) in zip(cells, shown, strict=False):
-        low, high = measured.limits
-        edges = np.linspace(low, high, len(measured.histogram) + 1)
-        heights = np.array(measured.histogram) / measured.sampled / np.diff(edges)
-        color = PALETTE[7] if tensor.name in wrong else PALETTE[0]
-        cell.stairs(heights, edges, fill=True, color=color, alpha=0.6)
-        grid = np.linspace(low, high, 200)
-        expected = None if tensor.expected is None else density(tensor.expected.content, grid)
-        if expected is not None:
-            cell.plot(grid, expected, color="black", linewidth=1)
-        elif tensor.expected is not None:
-            for side in (-1, 1):
-                cell.axvline(side * tensor.expected.std, color="black", linewidth=1, linestyle="--")
-        cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False)
-        cell.set_yticks([])
-        cell.locator_params(axis="x", nbins=4)
-    for cell in cells[len(shown) :]:
-        cell.set_axis_off()
-    return figure

@@ -1,0 +1,95 @@
+"""The docstrings of `functions`: an argument has one meaning, and it is said here once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+MEANING = {
+    "shape": """int or tuple of int, or None
+    The whole tensor's logical shape; None takes `out`'s.""",
+    "rng": """SplitMix64 or int
+    The generator, which moves on by one draw a weight, or a seed in [0, 2**64 - 1].""",
+    "initializer": """Initializer or str
+    One of `fastinit.initializers`, the name of a function that needs no further argument
+    (``"he_normal"``), or JSON text.""",
+    "value": """float
+    Finite, and not beyond the dtype's finite range.""",
+    "low": """float
+    The smallest weight; finite.""",
+    "high": """float
+    The bound that no weight reaches; finite, ``low < high``, with a finite difference.""",
+    "mean": """float
+    Of the normal, before it is truncated if it is; finite.""",
+    "std": """float
+    Standard deviation of the normal, before it is truncated if it is; finite and >= 0, where 0 gives the mean.""",
+    "lower": """float
+    Least weight, in standard deviations from the mean; may be infinite.""",
+    "upper": """float
+    Greatest weight, in standard deviations from the mean; ``lower < upper``; may be infinite.""",
+    "activation": """str
+    What follows the layer, as in `fastinit.gain`.""",
+    "a": """float, optional
+    The activation's parameter: leaky_relu's negative slope (0.01), elu's alpha (1).""",
+    "mode": """{"fan_in", "fan_out", "fan_avg", "fan_geo_avg"}
+    The fan: whether to keep the scale of signals or of gradients, or the arithmetic or geometric mean.""",
+    "scale": """float
+    The squared gain; finite and >= 0.""",
+    "distribution": """{"truncated_normal", "normal", "uniform"}
+    Its kind; the truncated one has its variance after truncation.""",
+    "fraction": """float
+    In [0, 1]: ``ceil(fraction * rows)`` elements of each column are zero.""",
+    "gain": """float, default 1.0
+    Multiplies every weight, so a mean as well as a standard deviation, a limit or a matrix; finite and >= 0.""",
+    "dtype": """dtype, optional
+    float64 (default), float32, float16, bfloat16, float8_e4m3fn or float8_e5m2. None takes `out`'s.""",
+    "out": """array or writable buffer, optional
+    Memory to fill, in any memory order, of the part's shape. A uint8 or uint16 array with an explicit
+    narrow `dtype` receives the bit patterns.""",
+    "index": """int, slice, Ellipsis or a tuple of them, optional
+    Fill only ``whole[index]``, as numpy's basic indexing cuts it. The *whole* tensor's draws are consumed,
+    so processes that fill different parts stay in step.""",
+    "layout": """str, default "io"
+    The meaning of each axis: ``i`` inputs, ``o`` outputs, ``d h w l t`` receptive field, ``e`` a stack of
+    matrices. ``"io"`` has inputs as rows; torch's Linear is ``"oi"``, its Conv2d ``"oihw"``, its
+    ConvTranspose2d ``"iohw"``. It is checked against the shape also where it changes no weight.""",
+    "groups": """int, default 1
+    Groups of a grouped convolution, as in `fastinit.fans`.""",
+    "fan_in": """int, optional
+    Connections into a unit, where they are not to be counted from the shape.""",
+    "fan_out": """int, optional
+    Connections out of a unit, where they are not to be counted from the shape.""",
+    "threads": """int, optional
+    Threads for a large fill, 1 to 1024; the bits do not depend on it. None: FASTINIT_NUM_THREADS, else the
+    CPUs this process may use.""",
+}
+"""argument -> its type, and its meaning wherever it occurs."""
+
+_SHARED = """\
+Returns
+-------
+numpy.ndarray
+    `out` itself where given, else a new C-ordered array.
+
+Raises
+------
+TypeError
+    For a wrong type, a bool or None as a size or seed, and for a dtype that contradicts `out`.
+ValueError
+    For a negative or too large integer, a bad gain, a shape that does not fit, an unfit `out`.
+FanSumOverflow, ShapeProductOverflow, AllocationFailed, DistributionError
+    If the sizes overflow, memory is short, or the weights do not fit the dtype.
+
+Notes
+-----
+*Reproducibility.* Element i in row-major order takes draw i of the generator; its bits do not depend on the machine,
+the memory order of `out` or the part asked for. Narrower dtypes are the float64 weight rounded once, to nearest even.
+A refused or interrupted call leaves the generator as it was.
+"""
+
+
+def documented(about: str, signature: inspect.Signature) -> str:
+    """Return a numpydoc docstring: `about`, with the meaning of every argument before its first section."""
+    intro, *sections = re.split(r"\n\n(?=\w+\n---)", inspect.cleandoc(about))
+    arguments = "\n".join(f"{name} : {MEANING[name]}" for name in signature.parameters)
+    return "\n\n".join([intro, f"Parameters\n----------\n{arguments}", _SHARED.rstrip(), *sections]) + "\n"
