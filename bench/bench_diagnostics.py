@@ -12,7 +12,7 @@ import pytest
 
 from fastinit import Plan, write_checkpoint
 from fastinit.cli.timing import in_turn
-from fastinit.diagnosis.judge import diagnose
+from fastinit.diagnosis import diagnose
 
 CHUNK = 1 << 19
 SIZE = 2_500_000_000
@@ -26,7 +26,7 @@ def bench_diagnose(benchmark, record, tmp_path, dtype, threads):
     columns = SIZE // 40 // 4096 // itemsize
     layout = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
     path = tmp_path / "w.safetensors"
-    write_checkpoint(Plan.from_layout(layout, 17, dtype=dtype), path)
+    write_checkpoint(Plan.from_specs(layout, 17, dtype=dtype), path)
     buffer = memoryview(bytearray(CHUNK))
 
     def read():

@@ -14,7 +14,7 @@ from ._engine.generator import stream_for as stream_for
 from ._engine.levels import simd_level as simd_level
 from ._engine.names import validate_name as validate_name
 from ._files.sources import bundled_models as bundled_models
-from .autodiff.tape import GraphRetention as GraphRetention
+from .autodiff.graph import GraphRetention as GraphRetention
 from .autodiff.tape import TensorValue as TensorValue
 from .autodiff.tensor import Tensor as Tensor
 from .checkpoint import Mismatch as Mismatch

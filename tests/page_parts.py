@@ -1,9 +1,10 @@
-"""A page of every kind of part, for the tests with and without a browser."""
+"""A page of every kind of part, and pages of results, for the tests with and without a browser."""
 
 import math
 
 import numpy as np
 
+from fastinit.lessons import check_claims, learner_report, measure_populations
 from fastinit.views import figure as figures
 from fastinit.views.page import Figure, Heading
 from fastinit.views.table import Table
@@ -49,3 +50,7 @@ def parts():
         Table("longer than the screen", ("a",), tuple((i,) for i in range(100))),
         "The last word.",
     ]
+
+
+RESULTS = {"report": learner_report, "trace": measure_populations, "claims": check_claims}
+"""name -> a function that returns a result with a page; those that take seconds are left out."""

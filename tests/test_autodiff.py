@@ -60,6 +60,14 @@ def test_a_tensor_does_not_follow_the_array_it_was_made_from(order):
     assert source.flags.writeable, "making a tensor froze the caller's array"
 
 
+def test_a_tensor_of_a_tensor_shares_its_values():
+    """Whatever takes values takes a tensor too; no copy is needed of what cannot change."""
+    tensor = Tensor([[1.0, 2.0]])
+    again = Tensor(tensor)
+    assert again == tensor
+    assert np.shares_memory(again.values, tensor.values)
+
+
 def test_a_tensor_cannot_be_changed_through_its_values():
     tensor = Tensor([1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):

@@ -9,11 +9,13 @@ import pytest
 
 from fastinit import fans, initialize, initializers, stream_for
 from fastinit.cli import main as cli
-from fastinit.initializers import Normal, Zeros
+from fastinit.initializers import ZEROS, Normal
 from fastinit.lessons import claims as module
 from fastinit.lessons.claims import check_claims, fan_tables
 from fastinit.lessons.digits import load_digits
-from fastinit.views import pages_old as pages
+from fastinit.propagation import lesson
+from fastinit.propagation.result import Propagation, Signal
+from fastinit.propagation.stack import Stack
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,17 @@ def zero_weight(digits, seed):
     raise AssertionError
 
 
+def test_depth_is_measured_once(found):
+    """`fastinit propagate --lesson` shows the same networks: two figures for one statement would leave it open."""
+    rows = {claim: measured for claim, measured, _ in lesson(seeds=1).claims.rows}
+    sigmoid = rows["Xavier + sigmoid is at about 1.0 at layer 50"].split(",")[0]
+    assert about(found, "about 1.0 at layer 50").measured.startswith(f"{sigmoid} at layer 50")
+    square = rows["with Xavier before relu the signal falls to 0.5**50 = 8.8e-16"].rpartition("square ")[2]
+    assert f"square {square} of" in about(found, "halves the signal").measured
+    left = float(rows["linear, Var(w) = 0.001: 0.512**10 = 0.00013"].rpartition(" ")[2])
+    assert float(about(found, "0.512^10").measured.split()[0]) == pytest.approx(left, abs=1e-5)
+
+
 @pytest.mark.parametrize(("seed", "unit"), [(17, 0), (29, 0), (3, 1)])
 def test_the_zero_weights_gradient_is_that_of_a_live_unit_and_a_lit_pixel(digits, seed, unit):
     """At seed 3 unit 0 is off, at seed 29 unit 5: a gradient of 0 there says nothing of the weight's start."""
@@ -127,14 +140,29 @@ def test_the_zero_weight_is_named_in_images_of_any_size(digits):
         module._one_zero_weight(replace(digits, images=np.zeros((5, 784)), labels=digits.labels[:5]), 17)
 
 
+def signals(activations, gradients=(1.0,)):
+    """A `lesson_run` that measures these sizes, layer by layer, whatever it is asked for."""
+    run = Propagation(
+        Stack("relu", ZEROS, len(activations) - 1, 512),
+        seeds=1,
+        seed=17,
+        mean_magnitude=Signal(activations, activations, activations, None, 0),
+        activations=Signal(activations, activations, activations, None, 0),
+        gradients=Signal(gradients, gradients, gradients, None, len(gradients) - 1),
+        distinct_units=512,
+    )
+    return lambda *_, **__: run
+
+
 # What is changed; the one verdict that must turn: a verdict that no figure can turn is an opinion.
 TURNED = [
     ("standardized pixels", "digits", lambda digits: (digits.images - digits.images.mean()) / digits.images.std(),
      "[0, 1] have variance 1"),
     ("nine hidden units", "HIDDEN", 9, "7,940 in all"),
-    ("an activation that halves", "_stack", lambda *_: ([0.5**layer for layer in range(51)], [0.5, 1.0]),
-     "halves the signal"),
-    ("a sigmoid at 1", "_stack", lambda *_: ([1.0] * 51, [0.5, 1.0]), "about 1.0 at layer 50"),
+    ("a variance that shrinks as is said", "lesson_run", signals([0.00013 ** (layer / 20) for layer in range(51)]),
+     "0.512^10"),
+    ("an activation that halves", "lesson_run", signals([0.5**layer for layer in range(51)]), "halves the signal"),
+    ("a sigmoid at 1", "lesson_run", signals([1.0] * 51, [0.5, 1.0]), "about 1.0 at layer 50"),
     ("a saturating layer", "_first_pass", lambda _, __, name: module._First(0.95, 0.05, 0.1 * (name[0] == "X")),
      "saturate the ReLU"),
     ("a silent layer", "_first_pass", lambda *_: module._First(0.05, 0.95, 0.0), "gradients are zero"),
@@ -179,7 +207,7 @@ def test_zeros_that_move_symmetrically_would_fail_by_symmetry(digits, monkeypatc
 
 
 def test_equal_units_part_by_rounding_at_most(digits):
-    for initializer, activation in ((Zeros(), "sigmoid"), (initializers.Constant(0.05), "relu")):
+    for initializer, activation in ((ZEROS, "sigmoid"), (initializers.Constant(0.05), "relu")):
         assert module._apart(module._trained(digits, 17, initializer, activation)) < 1e-13
 
 
@@ -204,7 +232,7 @@ def test_the_command_prints_every_statement_and_writes_the_page(capsys, monkeypa
     out = capsys.readouterr().out
     for claim in found.claims:
         assert f"said:     {claim.said}\nmeasured: {claim.measured}\n" in out
-    assert path.read_text() == pages.page(replace(found, seed=5))
+    assert path.read_text() == replace(found, seed=5).page()
     assert cli.main(["claims", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["seed"], len(facts["claims"]), len(facts["fans"])) == (17, 11, 4)

@@ -166,6 +166,21 @@ def test_a_constant_that_no_step_would_ever_move_is_refused_by_name(make):
         make([named(), Frozen("b.weight", TensorValue.constant(Tensor([1.0])))])
 
 
+@pytest.mark.parametrize("make", OPTIMIZERS)
+@pytest.mark.parametrize("foreign", [TensorValue.parameter(Tensor([1.0])), Tensor([1.0]), "w", None, np.ones(2)])
+def test_what_has_no_name_and_leaf_is_refused_with_what_to_type(make, foreign):
+    with pytest.raises(
+        TypeError, match=rf"got {type(foreign).__name__}; .*NamedParameter\.from_tensor\(name, tensor"
+    ):
+        make([named(), foreign])
+
+
+@pytest.mark.parametrize("single", [named(), TensorValue.parameter(Tensor([1.0])), None, 3])
+def test_a_single_parameter_is_not_a_list_of_them(single):
+    with pytest.raises(TypeError, match=rf"got one {type(single).__name__}; write \[parameter\]"):
+        SGD(single, 0.1)
+
+
 def test_equal_columns_stay_equal_to_the_bit():
     """The lesson of the zero matrix: a nonzero gradient, equal updates, and still one feature."""
     for make in OPTIMIZERS:

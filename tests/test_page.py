@@ -6,13 +6,11 @@ import warnings
 import html5lib
 import matplotlib as mpl
 import pytest
-from conftest import ROOT
-from page_parts import HOSTILE, drawing, parts
+from page_parts import HOSTILE, RESULTS, drawing, parts
 
-from fastinit.propagation.stack import propagate
+from fastinit.propagation import propagate
 from fastinit.views import figure as figures
 from fastinit.views import page as html
-from fastinit.views import pages_old as pages
 from fastinit.views.page import Figure, Heading
 from fastinit.views.table import Table
 
@@ -134,16 +132,14 @@ def test_lines_are_seen_on_either_paper(colour, paper):
     assert contrast(colour, paper) >= 3
 
 
-PAGES = {
-    "propagate": lambda: pages.page(propagate("relu", "kaiming_normal", 3, 8, inputs=4, seeds=2)),
-    **{path.stem: path.read_text for path in sorted((ROOT / "docs" / "reports").glob("*.html"))},
-}
+def signals():
+    return propagate("relu", "kaiming_normal", 3, 8, inputs=4, seeds=2)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_no_fill_is_a_light_of_its_own_in_the_dark(name):
+@pytest.mark.parametrize("make", [signals, *RESULTS.values()], ids=["propagate", *RESULTS])
+def test_no_fill_is_a_light_of_its_own_in_the_dark(make):
     """A light band hides white ink on it; a translucent one takes the paper's colour, light or dark."""
-    for fixed in re.findall(r'style="([^"]*(?:fill|stroke): #[^"]*)"', PAGES[name]()):
+    for fixed in re.findall(r'style="([^"]*(?:fill|stroke): #[^"]*)"', make().page()):
         if "opacity" not in fixed:
             colours = re.findall("#[0-9a-f]{6}", fixed)
             assert [c for c in colours if min(contrast(c, paper) for paper in PAPERS.values()) < 3] == []

@@ -1,26 +1,28 @@
-"""The tool behind `make pictures`: whatever has views is written, and always the same bytes."""
+"""The tool behind `make pictures`: it writes what has views, always the same bytes; git keeps what is shown."""
 
 import importlib.util
+import re
 
 import pytest
 from conftest import ROOT
 from page_parts import drawing, parts
 
-from fastinit.views import figure as figures
 from fastinit.views import page as html
-from fastinit.views import pages_old as pages
+from fastinit.views.result import Result
 
 
-class Shown:
+class Shown(Result):
     """A result with a drawing and a page."""
 
+    def figure(self):
+        return drawing()
 
-class Hidden:
+    def page(self):
+        return html.page("shown", parts())
+
+
+class Hidden(Result):
     """A result with neither."""
-
-
-figures.draw.register(Shown, lambda result: drawing())
-pages.page.register(Shown, lambda result: html.page("shown", parts()))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,29 @@ def test_what_has_no_view_writes_nothing(tool, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_every_committed_view_is_of_a_listed_result(tool):
-    """A picture that nothing makes again goes stale unseen."""
-    folders = (ROOT / "docs" / folder for _, _, folder, _ in tool.VIEWS)
-    assert {path.stem for folder in folders for path in folder.glob("*")} <= tool.RESULTS.keys()
+def test_a_missing_view_says_whose_it_is():
+    with pytest.raises(TypeError, match="there is no drawing of Hidden"):
+        Hidden().figure()
+    with pytest.raises(TypeError, match="there is no page of Hidden"):
+        Hidden().page()
+
+
+@pytest.mark.parametrize(("name", "views"), [("report", 2), ("trace", 2), ("claims", 1), ("diagnose", 2)])
+def test_a_listed_result_is_written_with_all_its_views(tool, tmp_path, name, views):
+    """The other three take minutes; their drawings and pages have tests of their own."""
+    assert len(tool.write(name, tool.RESULTS[name](), tmp_path)) == views
+
+
+KEPT = sorted(re.findall(r"^!/docs/(pictures/.*)$", (ROOT / ".gitignore").read_text(), re.MULTILINE))
+
+
+def test_git_keeps_the_pictures_that_the_lessons_show(tool):
+    """A picture that nobody looks at, or that nothing makes again, goes stale unseen."""
+    text = (ROOT / "docs" / "lessons.md").read_text()
+    assert sorted(re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text)) == KEPT
+    assert {path.removeprefix("pictures/").removesuffix(".svg") for path in KEPT} <= tool.RESULTS.keys()
+
+
+@pytest.mark.parametrize("picture", [*KEPT, "cost-against-size.svg"])
+def test_a_kept_picture_is_small(picture):
+    assert (ROOT / "docs" / picture).stat().st_size < 60_000

@@ -11,8 +11,6 @@ from fastinit.autodiff import tape
 from fastinit.cli import main as cli
 from fastinit.lessons import report as module
 from fastinit.lessons.report import learner_report
-from fastinit.views import figure as figures
-from fastinit.views import pages_old as pages
 
 # The lesson's own output for seed 17.
 LINES = [
@@ -35,7 +33,7 @@ LINES = [
 def test_the_report_of_seed_17_is_the_lessons():
     report = learner_report()
     assert report.lines() == LINES
-    assert report.holds
+    assert report.passed
 
 
 def test_another_seed_changes_the_seed_and_the_weights_only():
@@ -47,12 +45,12 @@ def test_another_seed_changes_the_seed_and_the_weights_only():
 @pytest.mark.parametrize("seed", [0, 18, 2**64 - 1])
 def test_every_seed_is_compared_with_another(seed):
     report = learner_report(seed)
-    assert report.holds
+    assert report.passed
     assert report.alternate_seed == (seed + 1) % 2**64
 
 
 def test_a_seed_compared_with_itself_does_not_hold():
-    assert not learner_report(17, 17).holds
+    assert not learner_report(17, 17).passed
     assert "different seed differs: false" in learner_report(17, 17).lines()
 
 
@@ -154,14 +152,14 @@ def test_the_report_as_json(capsys):
 
 def test_the_figure_sets_the_weights_beside_the_gradient_of_zeros():
     report = learner_report()
-    for axes, values in zip(figures.draw(report).axes, (report.weights, report.symmetry.gradient), strict=True):
+    for axes, values in zip(report.figure().axes, (report.weights, report.symmetry.gradient), strict=True):
         heights = [bar.get_height() for bar in axes.patches]
         assert heights == [values[0], values[2], values[1], values[3]]  # unit by unit
         assert [text.get_text() for text in axes.texts] == [f"{height:.3f}" for height in heights]
 
 
 def test_the_page_holds_the_figure_and_every_line():
-    page = pages.page(learner_report())
+    page = learner_report().page()
     assert page.count("<svg") == page.count("<table>") == 1
     assert all(f">{line.split(': ', 1)[1]}</td>" in page for line in LINES)
 

@@ -19,7 +19,7 @@ def network(weights):
 def test_the_gradient_is_the_lessons_and_a_difference_quotients():
     probe = zero_symmetry_probe()
     assert probe == SymmetryProbe(0.0, (0.5, 0.5, -0.5, -0.5), True)
-    assert probe.holds
+    assert probe.passed
     step = 1e-5
     quotients = [(network(step * row) - network(-step * row)) / (2 * step) for row in np.eye(4)]
     assert probe.gradient == pytest.approx(quotients, abs=1e-9)
@@ -38,7 +38,7 @@ def test_equal_columns_are_found_by_looking_at_them(monkeypatch):
     probe = zero_symmetry_probe()
     assert probe.gradient == (0.5, 1.5, -0.5, -1.5)
     assert not probe.columns_equal
-    assert not probe.holds
+    assert not probe.passed
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_equal_columns_are_found_by_looking_at_them(monkeypatch):
     ids=str,
 )
 def test_a_probe_with_any_other_number_does_not_hold(wrong):
-    assert not dataclasses.replace(zero_symmetry_probe(), **wrong).holds
+    assert not dataclasses.replace(zero_symmetry_probe(), **wrong).passed

@@ -14,8 +14,6 @@ from fastinit.cli import main as cli
 from fastinit.lessons import populations
 from fastinit.lessons.populations import Populations, measure_populations
 from fastinit.lessons.trace import parse_trace, render_trace
-from fastinit.views import figure as figures
-from fastinit.views import pages_old as pages
 
 MEASURED = measure_populations()
 TEXT = render_trace(MEASURED)
@@ -281,7 +279,7 @@ def labels(population):
 
 def test_the_figure_shows_every_count_and_the_depth_table():
     found = measure_populations()
-    *panels, table = figures.draw(found).axes
+    *panels, table = found.figure().axes
     for axes, p in zip(panels, found.members, strict=True):
         texts = [text.get_text().replace("\n", " / ") for text in axes.texts]
         assert texts == labels(p)
@@ -300,7 +298,7 @@ def test_the_figure_shows_every_count_and_the_depth_table():
 
 
 def test_the_page_holds_the_figure_and_its_tables():
-    page = pages.page(measure_populations())
+    page = measure_populations().page()
     assert page.count("<svg") == 1
     assert page.count("<table>") == 3
     assert "Left, measured" in page

@@ -9,11 +9,10 @@ import safetensors.numpy
 from fastinit import NamedParameter, NamedParameters, Tensor, initialize, initializers, stream_for
 from fastinit.cli import main as cli
 from fastinit.errors import CheckpointError
-from fastinit.lessons import training
+from fastinit.lessons import network, training
 from fastinit.lessons.digits import Digits, load_digits
-from fastinit.lessons.training import STARTS, compare_starts, measure, read_parameters, train_digits
-from fastinit.views import figure as figures
-from fastinit.views import pages_old as pages
+from fastinit.lessons.network import measure, read_parameters
+from fastinit.lessons.training import STARTS, compare_starts, train_digits
 
 SIZES = (784, 10, 10)
 
@@ -42,8 +41,8 @@ def start_of(comparison, name):
 
 
 def trained(digits, initializer, seed=0, epochs=1, optimizer="sgd"):
-    parameters = training.initial(SIZES, initializer, seed)
-    run = training.epochs_of(
+    parameters = network.initial(SIZES, initializer, seed)
+    run = network.epochs_of(
         parameters, digits.images, digits.labels, training.OPTIMIZERS[optimizer](parameters), seed
     )
     for _ in range(epochs):
@@ -99,7 +98,7 @@ def test_the_starts_are_the_named_distributions():
     }
     assert list(STARTS) == list(expected)
     for name, spread in expected.items():
-        weight, bias, out_weight, out_bias = training.initial(SIZES, STARTS[name], 5)
+        weight, bias, out_weight, out_bias = network.initial(SIZES, STARTS[name], 5)
         assert weight.tensor.value.values.std() == pytest.approx(spread, rel=0.03)
         assert weight.tensor.value.values.mean() == pytest.approx(0.05 * (name == "constant 0.05"), abs=0.04)
         assert not bias.tensor.value.values.any()
@@ -150,7 +149,7 @@ def test_equal_weights_train_as_one_unit(few, compared):
         assert min(state.cosine for state in run) == pytest.approx(1.0, abs=1e-12)
 
 
-def network(weight, bias, out_weight):
+def made_by_hand(weight, bias, out_weight):
     values = {
         "layer.0.weight": weight,
         "layer.0.bias": bias,
@@ -164,7 +163,7 @@ def test_dead_units_rank_cosine_and_accuracy_of_a_network_made_by_hand():
     """Unit 0 is dead, unit 1 silent for one image, unit 2 a copy of it, unit 3 its mirror image with a bias."""
     images = np.array([[1.0, 0.0], [0.0, 1.0]])
     weight = np.array([[-1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, -1.0, 1.0]])
-    parameters = network(weight, np.array([0.0, 0.0, 0.0, 9.0]), np.eye(4, 10))
+    parameters = made_by_hand(weight, np.array([0.0, 0.0, 0.0, 9.0]), np.eye(4, 10))
     state = measure(parameters, Digits("by hand", images, np.array([3, 3]), images, np.array([3, 0])))
     assert (state.dead, state.rank, state.accuracy) == (0.25, 3, 0.5)
     assert state.cosine == pytest.approx(1.0)
@@ -174,9 +173,9 @@ def test_dead_units_rank_cosine_and_accuracy_of_a_network_made_by_hand():
 
 
 def test_a_cosine_needs_two_weights_that_are_not_zero():
-    assert training.largest_cosine(np.zeros((3, 4))) is None
-    assert training.largest_cosine(np.array([[1.0, 0.0], [2.0, 0.0]])) is None
-    assert training.largest_cosine(np.array([[1.0, -3.0], [0.0, 4.0]])) == pytest.approx(0.6)
+    assert network.largest_cosine(np.zeros((3, 4))) is None
+    assert network.largest_cosine(np.array([[1.0, 0.0], [2.0, 0.0]])) is None
+    assert network.largest_cosine(np.array([[1.0, -3.0], [0.0, 4.0]])) == pytest.approx(0.6)
 
 
 def test_a_run_of_the_comparison_is_that_run_alone(few, compared):
@@ -188,7 +187,7 @@ def test_a_run_of_the_comparison_is_that_run_alone(few, compared):
 
 def test_the_callers_images_stay_writable(few):
     images = few.images.copy()
-    training.forward(training.initial(SIZES, STARTS["zero"], 0), images)
+    network.forward(network.initial(SIZES, STARTS["zero"], 0), images)
     assert images.flags.writeable
 
 
@@ -235,9 +234,7 @@ def test_facts_are_json_and_complete(compared):
 
 
 def test_the_figure_has_a_band_around_every_curve(compared):
-    with figures.style():
-        figure = figures.draw(compared)
-    losses, accuracies, dead, cosines = figure.axes
+    losses, accuracies, dead, cosines = compared.figure().axes
     for axes, quantity in ((losses, "loss"), (accuracies, "accuracy")):
         for line, band, start in zip(axes.lines, axes.collections, compared.starts, strict=True):
             curve = start.curve(quantity)
@@ -250,7 +247,7 @@ def test_the_figure_has_a_band_around_every_curve(compared):
 
 
 def test_the_page_has_the_figure_and_the_table(compared):
-    text = pages.page(compared)
+    text = compared.page()
     assert "<svg" in text
     assert all(table.html() in text for table in compared.tables())
     assert "Measured" in text
@@ -263,7 +260,7 @@ def stored(tmp_path, **changes):
     """A file of Xavier weights, in float32, with some tensors changed or (None) left out."""
     tensors = {
         parameter.name: parameter.tensor.value.values.astype(np.float32)
-        for parameter in training.initial(SIZES, STARTS["Xavier normal"], 9)
+        for parameter in network.initial(SIZES, STARTS["Xavier normal"], 9)
     }
     tensors |= changes
     path = tmp_path / "weights.safetensors"
@@ -331,7 +328,7 @@ def test_the_digits_are_read_at_95_percent_within_10_seconds(seed, digits_run):
     assert run.sizes == (64, 32, 10)
     assert run.states[-1].accuracy >= 0.95
     assert run.seconds < 10
-    assert run.reached
+    assert run.passed
 
 
 def test_the_digits_commands_status_is_whether_the_goal_was_reached(capsys, monkeypatch, tmp_path, digits_run):
@@ -345,7 +342,7 @@ def test_the_digits_commands_status_is_whether_the_goal_was_reached(capsys, monk
     assert len(facts["loss"]) == len(facts["accuracy"]) == 31
     assert (tmp_path / "d.png").stat().st_size > 1000
     assert "<svg" in (tmp_path / "d.html").read_text()
-    monkeypatch.setattr(training, "TARGET", 0.999)
+    monkeypatch.setattr(training, "GOAL", 0.999)
     assert cli.main(["digits"]) == 1
     assert "missed" in capsys.readouterr().out
 

@@ -1,7 +1,8 @@
-"""Make the pictures and pages under docs/ again: `make pictures`.
+"""Write the pictures and pages of the lessons under docs/: `make pictures`.
 
 Every result below is computed once and written to docs/pictures/NAME.svg and docs/reports/NAME.html, as far as it
-has a drawing and a page. The same code and the same matplotlib write the same bytes.
+has a drawing and a page. The same code and the same matplotlib write the same bytes. Git keeps the pictures that
+docs/lessons.md shows, and no other.
 """
 
 from __future__ import annotations
@@ -18,14 +19,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: sums of a product
 import numpy as np
 
 from fastinit import Plan, write_checkpoint
-from fastinit.diagnosis.judge import Diagnosis, diagnose
-from fastinit.lessons.claims import check_claims
-from fastinit.lessons.populations import measure_populations
-from fastinit.lessons.report import learner_report
-from fastinit.lessons.training import compare_starts
-from fastinit.propagation.stack import lesson, six_schemes
-from fastinit.views import figure as figures
-from fastinit.views import pages_old as pages
+from fastinit.diagnosis import diagnose
+from fastinit.diagnosis.result import Diagnosis
+from fastinit.lessons import check_claims, compare_starts, learner_report, measure_populations
+from fastinit.propagation import compare_initializers, lesson
+from fastinit.views import figure, page
+from fastinit.views.result import Result
 
 BLOCK = {
     "h.0.attn.c_attn.weight": (192, 576),
@@ -38,42 +37,48 @@ BLOCK = {
 
 
 def diagnose_faults() -> Diagnosis:
-    """Diagnose a small checkpoint with three faults: a matrix of zeros, one drawn twice, a spread off its rule."""
-    layout = {name: {"dtype": "F32", "shape": list(shape)} for name, shape in BLOCK.items()}
+    """Diagnose a small checkpoint with three faults: zeros, a matrix drawn twice, one wider than its rule."""
+    specs = {name: {"dtype": "F32", "shape": list(shape)} for name, shape in BLOCK.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "faulty.safetensors"
-        write_checkpoint(Plan.from_layout(layout, 17), path)
-        end = path.stat().st_size
-        weights = {}
-        for name, shape in reversed(BLOCK.items()):  # stored in the layout's order, up to the end of the file
-            end -= 4 * shape[0] * shape[1]
-            weights[name] = np.memmap(path, "<f4", "r+", end, shape)
+        write_checkpoint(Plan.from_specs(specs, 17), path)
+        weights = _stored(path)
         weights["h.0.mlp.c_fc.weight"][:] = 0
         weights["h.1.attn.c_attn.weight"][:] = weights["h.0.attn.c_attn.weight"]
         return replace(diagnose(path, rules={"*c_proj.weight": 0.0041}), path=path.name)
 
 
-RESULTS: dict[str, Callable[[], object]] = {
+def _stored(path: Path) -> dict[str, np.ndarray]:
+    """Return the checkpoint's weights, mapped from the file: its last bytes, in the order of `BLOCK`."""
+    end = path.stat().st_size
+    weights = {}
+    for name, shape in reversed(BLOCK.items()):
+        end -= 4 * shape[0] * shape[1]
+        weights[name] = np.memmap(path, "<f4", "r+", end, shape)
+    return weights
+
+
+RESULTS: dict[str, Callable[[], Result]] = {
     "report": learner_report,
     "trace": measure_populations,
     "train": compare_starts,
     "claims": check_claims,
-    "propagate": six_schemes,
+    "propagate": compare_initializers,
     "weight-init-variance": lesson,
     "diagnose": diagnose_faults,
 }
 
-VIEWS = ((figures.draw, figures.save, "pictures", ".svg"), (pages.page, pages.save, "reports", ".html"))
+VIEWS = (("figure", figure.save, "pictures", ".svg"), ("page", page.save, "reports", ".html"))
 
 
-def write(name: str, result: object, docs: Path) -> list[Path]:
+def write(name: str, result: Result, docs: Path) -> list[Path]:
     """Write the views that `result` has under `docs`, and return their files."""
     written = []
     for view, save, folder, suffix in VIEWS:
-        if view.dispatch(type(result)) is not view.dispatch(object):
+        if getattr(type(result), view) is not getattr(Result, view):
             path = docs / folder / f"{name}{suffix}"
             path.parent.mkdir(parents=True, exist_ok=True)
-            save(result, path)
+            save(getattr(result, view)(), path)
             written.append(path)
     return written
 

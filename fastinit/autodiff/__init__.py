@@ -1,12 +1,14 @@
 """A small reverse-mode tape in float64: leaves, operations, gradient checks and three optimizers.
 
 Every method of `TensorValue` that computes is also a function here, under the same name and with the same options:
-``silu(x)`` is ``x.silu()``. Read `tape.py` for the graph, `vjps.py` for the arithmetic.
+``silu(x)`` is ``x.silu()``. Read `tape.py` first, then `graph.py` for the backward pass, and `operations.py` for
+the arithmetic.
 """
 
 from .check import check_gradients
+from .graph import GraphRetention
 from .optim import SGD, Adam, Momentum
-from .tape import GraphRetention, TensorValue, concatenate, where
+from .tape import TensorValue, concatenate, where
 from .tensor import Tensor
 
 abs = TensorValue.abs

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from .._engine.checks import as_finite, as_u64
 from ..errors import TensorAutodiffError
+from .graph import GraphRetention
 from .operations import Array
-from .tape import GraphRetention, TensorValue
+from .tape import TensorValue
 from .tensor import Tensor
 
 Function = Callable[..., TensorValue]
-Directional = Callable[[float], float]
+"""What is checked: a `TensorValue` an input, and one returned."""
 
-LEVELS = 6  # of extrapolation; beyond it rounding decides
-DOUBT = 10.0  # how far from the derivative an estimate may be, over what is known of its error
+_Directional = Callable[[float], float]
+
+_LEVELS = 6  # of extrapolation; rounding outweighs the gain of more
+_SAFETY = 10.0  # factor on the known error of an estimate
 
 
 def check_gradients(
@@ -67,12 +71,7 @@ def check_gradients(
     >>> check_gradients(lambda x, w: (x @ w).tanh(), Tensor([[0.5, -1.0]]), Tensor([[0.1], [0.7]])) < 1e-9
     True
     """
-    directions = as_u64(directions, "directions")
-    step, tolerance = as_finite(step, "step"), as_finite(tolerance, "tolerance")
-    if not inputs or directions == 0:
-        raise ValueError(f"nothing would be checked: {len(inputs)} inputs, {directions} directions")
-    if step <= 0 or not 0 < tolerance < 1:
-        raise ValueError(f"step must be > 0 and tolerance between 0 and 1, got {step} and {tolerance}")
+    directions, step, tolerance = _checked_options(inputs, directions, step, tolerance)
     draw = np.random.default_rng(as_u64(seed, "seed")).uniform
     leaves = [TensorValue.parameter(tensor) for tensor in inputs]
     result = function(*leaves)
@@ -84,30 +83,69 @@ def check_gradients(
         rounding = float(np.sum(np.abs(weight) * np.spacing(np.abs(result.value.values))))
         for position, (leaf, gradient) in enumerate(zip(leaves, _gradients(result, leaves, weight), strict=True)):
             along = draw(-1.0, 1.0, leaf.shape)
-            reverse = float(np.sum(gradient * along))
             reach = step * (float(np.max(np.abs(leaf.value.values), initial=0.0)) or 1.0)
             numeric, error = _derivative(_differences(function, inputs, position, along, weight), reach)
-            noise = DOUBT * (error + rounding / reach)
-            difference = abs(reverse - numeric)
-            scale = max(abs(reverse), abs(numeric))
-            found = (
-                f"along direction {direction} reverse mode gives {reverse!r} and finite differences {numeric!r}"
+            found = _Comparison(
+                position,
+                direction,
+                float(np.sum(gradient * along)),
+                numeric,
+                error,
+                _SAFETY * (error + rounding / reach),
             )
-            if difference > tolerance * scale + noise:
-                raise TensorAutodiffError(
-                    f"the gradient of input {position} is wrong: {found}, a relative difference of "
-                    f"{difference / scale:.1e}"
-                )
-            if (scale or error) and noise > tolerance * scale:
-                raise TensorAutodiffError(
-                    f"cannot judge the gradient of input {position} to {tolerance:g}: {found}, the latter known "
-                    f"to {noise:.1e} only; take another step, or leave out what is large and does not depend on it"
-                )
-            largest = max(largest, difference / scale if scale else 0.0)
+            largest = max(largest, found.judged(tolerance))
     return largest
 
 
+def _checked_options(
+    inputs: tuple[Tensor, ...], directions: int, step: float, tolerance: float
+) -> tuple[int, float, float]:
+    directions = as_u64(directions, "directions")
+    step, tolerance = as_finite(step, "step"), as_finite(tolerance, "tolerance")
+    if not inputs or directions == 0:
+        raise ValueError(f"nothing would be checked: {len(inputs)} inputs, {directions} directions")
+    if step <= 0 or not 0 < tolerance < 1:
+        raise ValueError(f"step must be > 0 and tolerance between 0 and 1, got {step} and {tolerance}")
+    return directions, step, tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """One derivative, by reverse mode and by differences; `noise` is how far off the latter may be."""
+
+    position: int
+    direction: int
+    reverse: float
+    numeric: float
+    error: float
+    noise: float
+
+    def judged(self, tolerance: float) -> float:
+        """Return the relative difference; TensorAutodiffError if it is too large, or cannot be judged."""
+        difference = abs(self.reverse - self.numeric)
+        scale = max(abs(self.reverse), abs(self.numeric))
+        if difference > tolerance * scale + self.noise:
+            raise TensorAutodiffError(
+                f"the gradient of input {self.position} is wrong: {self}, a relative difference of "
+                f"{difference / scale:.1e}"
+            )
+        if (scale or self.error) and self.noise > tolerance * scale:
+            raise TensorAutodiffError(
+                f"cannot judge the gradient of input {self.position} to {tolerance:g}: {self}, the latter known "
+                f"to {self.noise:.1e} only; take another step, or leave out what is large and does not depend on "
+                "it"
+            )
+        return difference / scale if scale else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"along direction {self.direction} reverse mode gives {self.reverse!r} and finite differences "
+            f"{self.numeric!r}"
+        )
+
+
 def _gradients(result: TensorValue, leaves: list[TensorValue], weight: Array) -> list[Array]:
+    """Return the gradients of ``sum(weight * result)`` for every leaf; zeros where none arrives."""
     for leaf in leaves:
         leaf.zero_gradient()
     result.backward_with_seed(Tensor(weight), GraphRetention.RETAIN)
@@ -120,7 +158,7 @@ def _gradients(result: TensorValue, leaves: list[TensorValue], weight: Array) ->
 
 def _differences(
     function: Function, inputs: tuple[Tensor, ...], position: int, along: Array, weight: Array
-) -> Directional:
+) -> _Directional:
     """Return t -> the symmetric difference quotient of ``sum(weight * function)`` along one input's direction."""
 
     def value(t: float) -> Array:
@@ -131,11 +169,11 @@ def _differences(
     return lambda t: float(np.sum(weight * (value(t) - value(-t)))) / (2.0 * t)
 
 
-def _derivative(quotient: Directional, step: float) -> tuple[float, float]:
+def _derivative(quotient: _Directional, step: float) -> tuple[float, float]:
     """Extrapolate `quotient` from `step` to 0; return the estimate that changed least, and by how much it did."""
     best, error = 0.0, math.inf
     previous: list[float] = []
-    for level in range(LEVELS):
+    for level in range(_LEVELS):
         row = [quotient(step / 2**level)]
         for column, coarser in enumerate(previous):
             row.append(row[column] + (row[column] - coarser) / (4.0 ** (column + 1) - 1.0))

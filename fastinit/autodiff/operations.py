@@ -20,17 +20,27 @@ import numpy.typing as npt
 from numpy.lib.array_utils import normalize_axis_index
 
 Array = npt.NDArray[np.float64]
+"""The values of the tape."""
 Axes = int | tuple[int, ...] | None
+"""An axis, several, or None for all."""
 Forward = Callable[..., Any]
+"""``forward(*inputs, *options)`` returns the result."""
 Rule = Callable[..., Any]
+"""``rule(gradient, result, *inputs, *options)`` returns the gradient of one input."""
 
-SQRT_2_OVER_PI = 0.7978845608028654
-ONE_OVER_SQRT_2PI = 0.3989422804014327
-LOWEST = np.finfo(np.float64).min
+_SQRT_2_OVER_PI = 0.7978845608028654
+_ONE_OVER_SQRT_2PI = 0.3989422804014327
+_LOWEST = np.finfo(np.float64).min
 
 
 class AnyNumber:
-    """The rules of an operation that takes any number of inputs: one rule, which is told the input's position."""
+    """The rules of an operation that takes any number of inputs: one rule, which is told the input's position.
+
+    Parameters
+    ----------
+    rule : callable
+        ``rule(position, gradient, result, *inputs, *options)`` returns the gradient of the input at `position`.
+    """
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -59,7 +69,16 @@ class Operation:
 
 
 def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Sum `gradient` over the axes along which an input of `shape` was broadcast."""
+    """Sum `gradient` over the axes along which an input of `shape` was broadcast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastinit.autodiff.operations import unbroadcast
+    >>> unbroadcast(np.ones((4, 2, 3)), (2, 1))
+    array([[12.],
+           [12.]])
+    """
     extra = gradient.ndim - len(shape)
     stretched = tuple(
         axis
@@ -299,7 +318,7 @@ def _middle_ratio(size: Array) -> Array:
 def _far_ratio(size: Array) -> Array:
     inverse = 1.0 / size / size
     ratio = inverse * _polynomial(_FAR_TOP, inverse) / _polynomial(_FAR_BOTTOM, inverse)
-    return (ONE_OVER_SQRT_2PI - ratio) / size
+    return (_ONE_OVER_SQRT_2PI - ratio) / size
 
 
 def _gelu(x: Array) -> Array:
@@ -307,11 +326,11 @@ def _gelu(x: Array) -> Array:
 
 
 def _gelu_rule(g: Array, _y: Array, x: Array) -> Array:
-    return g * (_normal_cdf(x) + x * (ONE_OVER_SQRT_2PI * _bell(x)))
+    return g * (_normal_cdf(x) + x * (_ONE_OVER_SQRT_2PI * _bell(x)))
 
 
 def _twice_gelu_argument(x: Array) -> Array:
-    return 2.0 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)
+    return 2.0 * _SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)
 
 
 def _gelu_tanh(x: Array) -> Array:
@@ -322,7 +341,7 @@ def _gelu_tanh(x: Array) -> Array:
 def _gelu_tanh_rule(g: Array, _y: Array, x: Array) -> Array:
     near = np.clip(x, -50.0, 50.0)  # beyond it the correction is 0, and its factors overflow
     e = np.exp(-np.abs(_twice_gelu_argument(near)))
-    slope = 2.0 * SQRT_2_OVER_PI * (1.0 + 3.0 * 0.044715 * near * near)
+    slope = 2.0 * _SQRT_2_OVER_PI * (1.0 + 3.0 * 0.044715 * near * near)
     lower = np.where(near >= 0, 1.0, e)
     return g * ((lower + near * slope * e / (1.0 + e)) / (1.0 + e))
 
@@ -357,7 +376,7 @@ def _softmax_rule(g: Array, y: Array, _x: Array, axis: int, _mask: npt.NDArray[n
 def _log_softmax(x: Array, axis: int, mask: npt.NDArray[np.bool_] | None) -> Array:
     shifted = _shifted(x, axis, mask)
     logarithms: Array = shifted - np.log(_sum(np.exp(shifted), axis, True))
-    return logarithms if mask is None else np.where(mask, LOWEST, logarithms)
+    return logarithms if mask is None else np.where(mask, _LOWEST, logarithms)
 
 
 def _log_softmax_rule(g: Array, y: Array, _x: Array, axis: int, mask: npt.NDArray[np.bool_] | None) -> Array:
@@ -427,47 +446,46 @@ def _transpose_rule(g: Array, _y: Array, _x: Array, axes: tuple[int, ...] | None
     return g.transpose(None if axes is None else tuple(np.argsort(np.array(axes) % g.ndim)))
 
 
-def _rows() -> tuple[Operation, ...]:
-    row = Operation
-    return (
-        row("add", np.add, (lambda g, *_: g, lambda g, *_: g)),
-        row("subtract", np.subtract, (lambda g, *_: g, lambda g, *_: -g)),
-        row("multiply", np.multiply, (lambda g, _y, _a, b: g * b, lambda g, _y, a, _b: g * a)),
-        row("divide", np.true_divide, (lambda g, _y, _a, b: g / b, lambda g, y, _a, b: -g * (y / b))),
-        row("power", np.power, (_base_rule, _exponent_rule)),
-        row("negative", np.negative, (lambda g, *_: -g,)),
-        row("matmul", np.matmul, (_matmul_left, _matmul_right)),
-        row("sum", _sum, (_sum_rule,)),
-        row("mean", _mean, (_mean_rule,)),
-        row("max", lambda x, axis, keepdims: np.max(x, axis=axis, keepdims=keepdims), (_max_rule,)),
-        row("reshape", lambda x, shape: x.reshape(shape), (lambda g, _y, x, _shape: g.reshape(x.shape),)),
-        row("transpose", lambda x, axes: x.transpose(axes), (_transpose_rule,)),
-        row("slice", lambda x, index: x[index], (_slice_rule,)),
-        row("gather", _gather, (_gather_rule,)),
-        row("concatenate", _concatenate, AnyNumber(_concatenate_rule)),
-        row("where", lambda a, b, condition: np.where(condition, a, b), (
-            lambda g, _y, _a, _b, condition: np.where(condition, g, 0.0),
-            lambda g, _y, _a, _b, condition: np.where(condition, 0.0, g),
-        )),
-        row("exp", np.exp, (lambda g, y, _x: g * y,)),
-        row("log", np.log, (lambda g, _y, x: g / x,)),
-        row("sqrt", np.sqrt, (lambda g, y, _x: g * (0.5 / y),)),
-        row("abs", np.abs, (lambda g, _y, x: g * np.sign(x),)),
-        row("tanh", np.tanh, (_tanh_rule,)),
-        row("sigmoid", _sigmoid, (_sigmoid_rule,)),
-        row("relu", lambda x: np.maximum(x, 0.0), (lambda g, _y, x: g * (x > 0),)),
-        row("leaky_relu", _leaky_relu, (_leaky_relu_rule,)),
-        row("gelu", _gelu, (_gelu_rule,)),
-        row("gelu_tanh", _gelu_tanh, (_gelu_tanh_rule,)),
-        row("silu", _silu, (_silu_rule,)),
-        row("softplus", _softplus, (lambda g, _y, x: g * _sigmoid(x),)),
-        row("softmax", _softmax, (_softmax_rule,)),
-        row("log_softmax", _log_softmax, (_log_softmax_rule,)),
-        row("cross_entropy", _cross_entropy, (_cross_entropy_rule,)),
-        row("layer_norm", _layer_norm, (_layer_norm_rule,)),
-        row("rms_norm", _rms_norm, (_rms_norm_rule,)),
-        row("norm", _norm, (_norm_rule,)),
-    )  # fmt: skip
+_ROWS = (
+    Operation("add", np.add, (lambda g, *_: g, lambda g, *_: g)),
+    Operation("subtract", np.subtract, (lambda g, *_: g, lambda g, *_: -g)),
+    Operation("multiply", np.multiply, (lambda g, _y, _a, b: g * b, lambda g, _y, a, _b: g * a)),
+    Operation("divide", np.true_divide, (lambda g, _y, _a, b: g / b, lambda g, y, _a, b: -g * (y / b))),
+    Operation("power", np.power, (_base_rule, _exponent_rule)),
+    Operation("negative", np.negative, (lambda g, *_: -g,)),
+    Operation("matmul", np.matmul, (_matmul_left, _matmul_right)),
+    Operation("sum", _sum, (_sum_rule,)),
+    Operation("mean", _mean, (_mean_rule,)),
+    Operation("max", lambda x, axis, keepdims: np.max(x, axis=axis, keepdims=keepdims), (_max_rule,)),
+    Operation("reshape", lambda x, shape: x.reshape(shape), (lambda g, _y, x, _shape: g.reshape(x.shape),)),
+    Operation("transpose", lambda x, axes: x.transpose(axes), (_transpose_rule,)),
+    Operation("slice", lambda x, index: x[index], (_slice_rule,)),
+    Operation("gather", _gather, (_gather_rule,)),
+    Operation("concatenate", _concatenate, AnyNumber(_concatenate_rule)),
+    Operation("where", lambda a, b, condition: np.where(condition, a, b), (
+        lambda g, _y, _a, _b, condition: np.where(condition, g, 0.0),
+        lambda g, _y, _a, _b, condition: np.where(condition, 0.0, g),
+    )),
+    Operation("exp", np.exp, (lambda g, y, _x: g * y,)),
+    Operation("log", np.log, (lambda g, _y, x: g / x,)),
+    Operation("sqrt", np.sqrt, (lambda g, y, _x: g * (0.5 / y),)),
+    Operation("abs", np.abs, (lambda g, _y, x: g * np.sign(x),)),
+    Operation("tanh", np.tanh, (_tanh_rule,)),
+    Operation("sigmoid", _sigmoid, (_sigmoid_rule,)),
+    Operation("relu", lambda x: np.maximum(x, 0.0), (lambda g, _y, x: g * (x > 0),)),
+    Operation("leaky_relu", _leaky_relu, (_leaky_relu_rule,)),
+    Operation("gelu", _gelu, (_gelu_rule,)),
+    Operation("gelu_tanh", _gelu_tanh, (_gelu_tanh_rule,)),
+    Operation("silu", _silu, (_silu_rule,)),
+    Operation("softplus", _softplus, (lambda g, _y, x: g * _sigmoid(x),)),
+    Operation("softmax", _softmax, (_softmax_rule,)),
+    Operation("log_softmax", _log_softmax, (_log_softmax_rule,)),
+    Operation("cross_entropy", _cross_entropy, (_cross_entropy_rule,)),
+    Operation("layer_norm", _layer_norm, (_layer_norm_rule,)),
+    Operation("rms_norm", _rms_norm, (_rms_norm_rule,)),
+    Operation("norm", _norm, (_norm_rule,)),
+)  # fmt: skip
 
 
-OPERATIONS = {row.name: row for row in _rows()}
+OPERATIONS = {row.name: row for row in _ROWS}
+"""The name of an operation -> its row."""

@@ -1,7 +1,7 @@
 """Three optimizers, as small as the lessons need: `SGD`, `Momentum`, `Adam`.
 
 A step reads every gradient, computes every new value, and only then assigns them: a refused step changes nothing.
-What an optimizer remembers is named by the parameter it belongs to.
+An optimizer's state is kept by the name of the parameter it belongs to.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .tape import TensorValue
 from .tensor import Tensor
 
 Slots = dict[str, Array]
+"""The state of one parameter: quantity to array."""
 
 
 class Named(Protocol):
@@ -37,15 +38,7 @@ class _Optimizer:
     """The step all share; a subclass says how one value moves."""
 
     def __init__(self, parameters: Iterable[Named], learning_rate: SupportsFloat) -> None:
-        given = tuple(parameters)
-        refuse_duplicates(parameter.name for parameter in given)
-        for parameter in given:
-            if not parameter.tensor.is_trainable:
-                raise TensorAutodiffError(
-                    f"parameter {parameter.name!r} is no trainable leaf, and gets no gradient; make it with "
-                    "TensorValue.parameter"
-                )
-        self._leaves = {parameter.name: parameter.tensor for parameter in given}
+        self._leaves = _leaves_of(parameters)
         self._state: dict[str, Slots] = {name: {} for name in self._leaves}
         self.learning_rate = as_nonnegative(learning_rate, "learning_rate")
 
@@ -74,7 +67,7 @@ class _Optimizer:
         for name, leaf in self._leaves.items():
             gradient = leaf.gradient_snapshot()
             if gradient is not None:
-                with np.errstate(all="ignore"):
+                with np.errstate(all="ignore"):  # a value that is not finite is refused by name below
                     change, slots = self._change(gradient.values, self._state[name])
                     moves[name] = _moved(name, leaf.value.values, change), slots
         for name, (tensor, slots) in moves.items():
@@ -85,10 +78,39 @@ class _Optimizer:
         raise NotImplementedError
 
 
+def _leaves_of(parameters: Iterable[Named]) -> dict[str, TensorValue]:
+    """Return the trainable leaves by name, in their order."""
+    if not isinstance(parameters, Iterable):
+        raise TypeError(
+            f"an optimizer takes a list of parameters, got one {type(parameters).__name__}; write [parameter]"
+        )
+    given = tuple(parameters)
+    for parameter in given:
+        _check_named(parameter)
+    refuse_duplicates(parameter.name for parameter in given)
+    for parameter in given:
+        if not parameter.tensor.is_trainable:
+            raise TensorAutodiffError(
+                f"parameter {parameter.name!r} is no trainable leaf, and gets no gradient; make it with "
+                "TensorValue.parameter"
+            )
+    return {parameter.name: parameter.tensor for parameter in given}
+
+
+def _check_named(parameter: object) -> None:
+    named = isinstance(getattr(parameter, "name", None), str)
+    if not named or not isinstance(getattr(parameter, "tensor", None), TensorValue):
+        raise TypeError(
+            f"a parameter has a .name and a trainable leaf, its .tensor, and got {type(parameter).__name__}; make "
+            "one with NamedParameter.from_tensor(name, tensor)"
+        )
+
+
 def _moved(name: str, values: Array, change: Array) -> Tensor:
+    """Return the new value: the old one minus `change`, whose memory it takes."""
     change = np.asarray(change)
     try:
-        return Tensor.adopt(np.subtract(values, change, out=change))  # one large array less a step
+        return Tensor.adopt(np.subtract(values, change, out=change))
     except TensorError as error:
         raise TensorAutodiffError(f"the step leaves the finite numbers: {error}, of parameter {name!r}") from error
 
@@ -110,6 +132,13 @@ class SGD(_Optimizer):
         What to move; names must differ.
     learning_rate : float
         The step's length over the gradient's; finite and >= 0, as for every optimizer.
+
+    Raises
+    ------
+    TypeError
+        If a parameter has no name and leaf, or `parameters` is a single one; as for every optimizer.
+    DuplicateName, TensorAutodiffError
+        If a name occurs twice; if a leaf is not trainable.
 
     Examples
     --------
@@ -136,7 +165,7 @@ class Momentum(_Optimizer):
     learning_rate : float
         The step's length over the velocity's.
     momentum : float, default 0.9
-        What is kept of the velocity; at least 0, below 1.
+        The share of the velocity that a step keeps; at least 0, below 1.
     """
 
     def __init__(
@@ -158,16 +187,16 @@ class Adam(_Optimizer):
     parameters : iterable of NamedParameter
         What to move; names must differ.
     learning_rate : float, default 0.001
-        About the length of a step, an element.
+        About the length of a step, for each element.
     betas : pair of float, default (0.9, 0.999)
-        What is kept of the mean and of the mean square; each at least 0, below 1.
+        The shares of the mean and of the mean square that a step keeps; each at least 0, below 1.
     epsilon : float, default 1e-8
         Added to the root; finite and >= 0.
 
     Notes
     -----
     Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), Algorithm 1. Each parameter counts its own
-    steps, so one without a gradient in a step is corrected rightly in the next.
+    steps: the averages of one that had no gradient in some step are still corrected rightly in the next.
     """
 
     def __init__(

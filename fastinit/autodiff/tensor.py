@@ -18,8 +18,9 @@ class Tensor:
 
     Parameters
     ----------
-    values : array_like
-        Numbers of any shape; copied, converted to float64, row-major.
+    values : array_like or Tensor
+        Numbers of any shape; copied, converted to float64, row-major. Another tensor's values are shared instead:
+        no tensor can change.
 
     Raises
     ------
@@ -36,12 +37,35 @@ class Tensor:
     __slots__ = ("_values",)
     _values: npt.NDArray[np.float64]
 
-    def __init__(self, values: npt.ArrayLike) -> None:
-        self._values = _checked(_converted(values).copy(order="C"))
+    def __init__(self, values: npt.ArrayLike | Tensor) -> None:
+        if isinstance(values, Tensor):
+            self._values = values._values
+        else:
+            self._values = _checked(_converted(values).copy(order="C"))
 
     @classmethod
     def from_vec(cls, shape: Shape, values: Iterable[float]) -> Self:
-        """Return the tensor of `shape` whose row-major elements are the flat sequence `values`."""
+        """Return the tensor of `shape` whose row-major elements are `values`.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            The lengths of the axes.
+        values : iterable of float
+            As many numbers as `shape` has elements, in one flat sequence.
+
+        Raises
+        ------
+        TensorError
+            If their number is another, or as for `Tensor`.
+
+        Examples
+        --------
+        >>> import fastinit
+        >>> fastinit.Tensor.from_vec((2, 2), range(4))
+        Tensor([[0., 1.],
+                [2., 3.]])
+        """
         checked_shape = as_shape(shape)
         flat = _converted(values if isinstance(values, np.ndarray) else list(values))
         if flat.ndim != 1:
@@ -52,14 +76,18 @@ class Tensor:
 
     @classmethod
     def adopt(cls, values: npt.NDArray[np.float64]) -> Self:
-        """Return a tensor that owns `values` without a copy; the caller keeps no other reference."""
+        """Return a tensor that owns `values` without a copy.
+
+        The caller keeps no other reference, and hands in a row-major float64 array; TensorError if an element is
+        not finite.
+        """
         tensor = cls.__new__(cls)
         tensor._values = _checked(values)
         return tensor
 
     @classmethod
     def of_finite(cls, values: npt.NDArray[np.float64]) -> Self:
-        """Return a tensor of `values`, which were found finite already and which nobody will write to."""
+        """Return a tensor of `values`, unchecked: finite float64 numbers that nobody will write to."""
         tensor = cls.__new__(cls)
         tensor._values = values if values.flags.c_contiguous else values.copy(order="C")
         tensor._values.flags.writeable = False

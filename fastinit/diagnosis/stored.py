@@ -1,6 +1,7 @@
-"""Tensors where they lie in ``.safetensors`` files: read in chunks into small buffers, measured, compared.
+"""Tensors where they lie in ``.safetensors`` files: read in chunks into small buffers, summed up, compared.
 
-Nothing is mapped: pages of a mapped file count as the process's memory, and a checkpoint is larger than that.
+Files are read, not mapped: the pages of a mapped file count as the process's memory, and a checkpoint may be
+larger than that.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from .._files.specs import TensorSpec
 from ..checkpoint import Progress
 from ..errors import CheckpointError
 
-Array = np.ndarray[Any, Any]
+_Array = np.ndarray[Any, Any]
+
 CHUNK_BYTES = 1 << 19
-"""Read and measured at once: stays in a core's own cache, and divides into whole blocks of the core's summary."""
+"""Bytes read and measured at once: they stay in one core's cache, and hold whole blocks of a `_core.Summary`."""
 
 SPAN_BYTES = 1 << 25
-"""What a thread takes at a time."""
+"""Bytes that a thread takes at a time."""
 
 SAMPLE = 8192
-"""At most so many weights of a tensor, in evenly spread stretches, make its histogram."""
+"""The most weights in a sample of a tensor; those of a large tensor lie in evenly spread stretches."""
 
 _STRETCHES = 16
 _INDEX = ".safetensors.index.json"
@@ -50,6 +52,8 @@ class StoredTensor:
         Its name.
     spec : TensorSpec
         Its dtype and shape.
+    path : str
+        The file, for errors.
     descriptor : int
         Of the open file.
     offset : int
@@ -58,6 +62,7 @@ class StoredTensor:
 
     name: str
     spec: TensorSpec
+    path: str
     descriptor: int
     offset: int
 
@@ -65,13 +70,18 @@ class StoredTensor:
         """Fill `buffer` with the tensor's bytes from `begin` on."""
         view, done = memoryview(buffer), 0
         while done < len(view):
-            got = os.preadv(self.descriptor, [view[done:]], self.offset + begin + done)
+            try:
+                got = os.preadv(self.descriptor, [view[done:]], self.offset + begin + done)
+            except OSError as error:
+                raise CheckpointError(f"cannot read {self.path}: {error.strerror or error}") from error
             if got == 0:
-                raise CheckpointError(f"tensor {self.name!r}: the file has become shorter while it was read")
+                raise CheckpointError(
+                    f"{self.path} has become shorter while tensor {self.name!r} was read from it"
+                )
             done += got
         return view
 
-    def values(self, begin: int, count: int) -> Array:
+    def values(self, begin: int, count: int) -> _Array:
         """Return `count` weights from number `begin` on, in float64."""
         dtype = self.spec.dtype
         return widened(self.read(begin * dtype.itemsize, bytearray(count * dtype.itemsize)), dtype)
@@ -88,7 +98,7 @@ class StoredTensor:
             summary.add(chunk, dtype.code, dtype.itemsize)
         return summary
 
-    def sample(self) -> Array:
+    def sample(self) -> _Array:
         """Return all weights of a small tensor, or evenly spread stretches of a large one, in float64."""
         size = self.spec.size
         if size <= SAMPLE:
@@ -98,7 +108,7 @@ class StoredTensor:
         return np.concatenate([self.values(begin, length) for begin in begins])
 
     def same_bytes(self, begin: int, other: StoredTensor, other_begin: int, length: int) -> bool:
-        """Say whether `length` bytes of this tensor and of another are equal."""
+        """Say whether `length` bytes from `begin` on equal those of `other` from `other_begin` on."""
         for at in range(0, length, CHUNK_BYTES):
             step = min(CHUNK_BYTES, length - at)
             if self.read(begin + at, bytearray(step)) != other.read(other_begin + at, bytearray(step)):
@@ -106,9 +116,9 @@ class StoredTensor:
         return True
 
     def repeats(self) -> tuple[int, int] | None:
-        """Return (axis, parts) where the tensor, cut into so many parts along an axis, has equal ones; else None.
+        """Return (axis, parts) where a cut into `parts` along an axis gives equal parts; None where none does.
 
-        Tried are all divisors of an axis' length, the largest first: the most parts that are equal.
+        The number of parts is the largest: all divisors of the axis' length are tried in descending order.
         """
         shape, itemsize = self.spec.shape, self.spec.dtype.itemsize
         for axis, length in enumerate(shape):
@@ -121,7 +131,7 @@ class StoredTensor:
         return None
 
     def _has_period(self, block: int, period: int) -> bool:
-        """Say whether every block of so many bytes repeats its first `period` bytes."""
+        """Say whether every block of `block` bytes repeats its first `period` bytes."""
         glance = min(64, block - period)
         if self.read(0, bytearray(glance)) != self.read(period, bytearray(glance)):
             return False
@@ -162,7 +172,7 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
     with contextlib.ExitStack() as stack:
         if not path.name.endswith(_INDEX):
             descriptor, header = _open(path, stack)
-            yield [StoredTensor(n, t, descriptor, header.offsets[n]) for n, t in header.specs.items()], header
+            yield [_stored(name, path, descriptor, header) for name in header.specs], header
             return
         homes = _weight_map(path)
         files = {name: _open(path.parent / name, stack) for name in sorted(set(homes.values()))}
@@ -171,13 +181,17 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
             descriptor, header = files[home]
             if name not in header.specs:
                 raise CheckpointError(f"{path}: tensor {name!r} is not in {home}, where the index puts it")
-            tensors.append(StoredTensor(name, header.specs[name], descriptor, header.offsets[name]))
+            tensors.append(_stored(name, path.parent / home, descriptor, header))
         yield tensors, None
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
     file = stack.enter_context(open_file(path))
     return file.fileno(), read_header(file, str(path))
+
+
+def _stored(name: str, path: Path, descriptor: int, header: Header) -> StoredTensor:
+    return StoredTensor(name, header.specs[name], str(path), descriptor, header.offsets[name])
 
 
 def _weight_map(path: Path) -> dict[str, str]:
@@ -195,12 +209,12 @@ def _weight_map(path: Path) -> dict[str, str]:
 def summaries(
     tensors: Sequence[StoredTensor], threads: int | None = None, progress: Progress | None = None
 ) -> list[_core.Summary]:
-    """Measure every tensor, none of them empty, once; each is the same whatever the threads.
+    """Measure every tensor once; the numbers do not depend on the threads.
 
     Parameters
     ----------
     tensors : sequence of StoredTensor
-        Of floating dtypes.
+        Of floating dtypes, none of them empty.
     threads : int, optional
         How many (default: as for fills).
     progress : callable, optional

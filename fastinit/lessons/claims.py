@@ -1,15 +1,14 @@
-"""What is often said about starting weights, beside what is measured; every verdict is computed.
+"""Statements about the starting weights of a 784-10-10 ReLU network, each beside a measurement and its verdict.
 
-The statements are those of lessons on a 784-10-10 ReLU network and on variance through deep stacks. `fan_tables`
-has the figures of that network, and those of a convolution by both ways of counting its fans.
+Every verdict is computed. `fan_tables` has the figures of that network, and those of a convolution by both ways of
+counting its fans. Deep stacks belong to `fastinit.propagation`: the statements about them here take the figures of
+its `lesson`, of one seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -21,16 +20,18 @@ from .._engine.generator import SplitMix64, stream_for
 from .._engine.streams import GAMMA_INVERSE
 from ..autodiff import SGD, Tensor
 from ..functions import initialize
-from ..initializers import ZEROS, Initializer, kaiming, xavier
+from ..initializers import ZEROS, Initializer, Normal, kaiming, xavier
 from ..parameters import NamedParameter, NamedParameters
-from ..propagation.stack import propagate
-from ..views.table import Table, notebook
+from ..propagation import lesson_run
+from ..views.result import Result
+from ..views.table import Table
 from .digits import CLASSES, Digits, Floats, load_digits
-from .training import HIDDEN, STARTS, epochs_of, forward, initial
+from .network import epochs_of, forward, initial, run
+from .training import HIDDEN, STARTS
 
-LAYERS, WIDTH, INPUTS = 50, 128, 64
-NETWORKS = 10
-KERNEL = (3, 3, 1, 32)
+_NETWORKS = 10  # measured for the claim on far weights: of one network in 400, no weight lies beyond 0.6
+_KERNEL = (3, 3, 1, 32)
+_RATE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """The statements, and the fans and scales they rest on."""
+class Claims(Result):
+    """The statements, and the fans and scales they rest on.
+
+    Attributes
+    ----------
+    source : str
+        The data.
+    seed : int
+        Of all weights.
+    claims : tuple of Claim
+        The statements.
+    fan_tables : tuple of Table
+        The network's figures and the convolution's, as `fan_tables` returns them.
+    """
 
     source: str
     seed: int
@@ -91,8 +104,11 @@ class Claims:
             ],
         }
 
-    def _repr_html_(self) -> str:
-        return notebook(self.tables())
+    def page(self) -> str:
+        """Return the statements as one self-contained HTML page."""
+        from .claims_views import page  # noqa: PLC0415
+
+        return page(self)
 
 
 def check_claims(digits: Digits | None = None, seed: SupportsIndex = 17) -> Claims:
@@ -103,64 +119,81 @@ def check_claims(digits: Digits | None = None, seed: SupportsIndex = 17) -> Clai
     digits : Digits, optional
         The data; by default those of `load_digits`, 784 pixels.
     seed : int, default 17
-        Of all weights and inputs.
+        Of all weights; 0 to 2**64 - 1.
 
     Returns
     -------
     Claims
         The statements with their verdicts, and the tables of fans.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a seed of a wrong type or range; for data on which no hidden unit is on.
+
+    Examples
+    --------
+    >>> from fastinit.lessons import check_claims
+    >>> claim = check_claims().claims[0]
+    >>> claim.said, claim.holds
+    ('pixels scaled to [0, 1] have variance 1', False)
+    >>> claim.measured
+    'mean 0.3058, variance 0.1057, second moment 0.1992'
     """
     seed = as_u64(seed, "seed")
     if digits is None:
         digits = load_digits()
-    on_the_data: tuple[Callable[[Digits, int], Claim], ...] = (
-        _pixels,
-        _large_weights,
-        _small_weights,
-        _equal_weights,
-        _zero_weights,
-        _one_zero_weight,
-    )
+    on_the_data = (_pixels, _large_weights, _small_weights, _equal_weights, _zero_weights, _one_zero_weight)
     on_the_draws = (_draws, _within, _ten_layers, _half_a_layer, _sigmoid_stack)
     claims = (*(check(digits, seed) for check in on_the_data), *(check(seed) for check in on_the_draws))
     return Claims(digits.source, seed, claims, fan_tables())
 
 
-def fan_tables() -> tuple[Table, ...]:
-    """Return the fans and scales of the 784-10-10 network, and of a convolution by both conventions."""
-    rows = []
-    for name, shape in (("layer.0.weight", (784, HIDDEN)), ("layer.1.weight", (HIDDEN, CLASSES))):
-        scale = xavier_scale(*fans(shape))
-        he: Any = kaiming("normal").for_shape(shape)  # a distributions.Normal
-        size = shape[0] * shape[1]
-        rows.append(
-            (name, size, scale.fan_in, scale.fan_out, scale.target_variance, scale.standard_deviation, he.std)
-        )
+def fan_tables() -> tuple[Table, Table]:
+    """Return the fans and scales of the 784-10-10 network, and of a convolution by both conventions.
+
+    Examples
+    --------
+    >>> from fastinit.lessons.claims import fan_tables
+    >>> network, convolution = fan_tables()
+    >>> [row[1:3] for row in convolution.rows]
+    [(9, 288), (9, 32)]
+    """
     network = Table(
         "Computed: the two matrices of the 784-10-10 network",
         ("matrix", "weights", "fan_in", "fan_out", "Xavier variance", "Xavier sd", "He sd"),
-        tuple(rows),
+        tuple(_matrix(f"layer.{layer}.weight", shape) for layer, shape in enumerate(_shapes())),
     )
-    fan_in, field_fan_out = fans(KERNEL, "hwio")
-    kernel = []
-    for convention, fan_out in (
-        ("outputs an input reaches: 3 * 3 * 32 (torch, JAX, Keras, fastinit.fans)", field_fan_out),
-        ("output channels only: 32 (give it: fan_out=32)", KERNEL[-1]),
-    ):
-        scale = xavier_scale(fan_in, fan_out)
-        kernel.append((convention, fan_in, fan_out, scale.target_variance, scale.standard_deviation))
+    _, reached = fans(_KERNEL, "hwio")
     convolution = Table(
         "Computed: a 3x3 convolution from 1 channel to 32, its fan_out counted in two ways",
         ("fan_out counts", "fan_in", "fan_out", "Xavier variance", "Xavier sd"),
-        tuple(kernel),
+        (
+            _kernel("outputs an input reaches: 3 * 3 * 32 (torch, JAX, Keras, fastinit.fans)", reached),
+            _kernel("output channels only: 32 (give it: fan_out=32)", _KERNEL[-1]),
+        ),
     )
     return network, convolution
+
+
+def _matrix(name: str, shape: tuple[int, int]) -> tuple[str | float, ...]:
+    """Return a row: name, size, fans and scales of an [inputs, outputs] matrix."""
+    scale = xavier_scale(*fans(shape))
+    he: Any = kaiming("normal").for_shape(shape)  # a distributions.Normal
+    size = shape[0] * shape[1]
+    return (name, size, scale.fan_in, scale.fan_out, scale.target_variance, scale.standard_deviation, he.std)
+
+
+def _kernel(convention: str, fan_out: int) -> tuple[str | float, ...]:
+    """Return a row: how fan_out was counted, and the convolution's fans and scales with it."""
+    scale = xavier_scale(fans(_KERNEL, "hwio")[0], fan_out)
+    return (convention, scale.fan_in, scale.fan_out, scale.target_variance, scale.standard_deviation)
 
 
 # ---- on the data -------------------------------------------------------------------------------------
 
 
-def _pixels(digits: Digits, seed: int) -> Claim:  # noqa: ARG001
+def _pixels(digits: Digits, _seed: int) -> Claim:
     pixels = digits.images
     return Claim(
         said="pixels scaled to [0, 1] have variance 1",
@@ -172,11 +205,14 @@ def _pixels(digits: Digits, seed: int) -> Claim:  # noqa: ARG001
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """A start at work: shares of pre-activations above 0 and of hidden units at 0; the first gradient's rms."""
+    """One pass through a network at its start."""
 
     above: float
+    """Share of the pre-activations above 0."""
     zeros: float
+    """Share of the hidden units' outputs that are 0."""
     gradient: float
+    """Root mean square of the first matrix's gradient."""
 
 
 def _first_pass(digits: Digits, seed: int, start: str) -> _First:
@@ -216,9 +252,8 @@ def _small_weights(digits: Digits, seed: int) -> Claim:
 def _trained(digits: Digits, seed: int, start: Initializer, activation: str = "relu") -> NamedParameters:
     """Return the parameters after one epoch."""
     parameters = initial((digits.pixels, HIDDEN, CLASSES), start, seed)
-    training = epochs_of(parameters, digits.images, digits.labels, SGD(parameters, 0.03), seed, activation)
-    for _ in islice(training, 1):
-        pass
+    optimizer = SGD(parameters, _RATE)
+    run(epochs_of(parameters, digits.images, digits.labels, optimizer, seed, activation), 1)
     return parameters
 
 
@@ -259,21 +294,13 @@ def _zero_weights(digits: Digits, seed: int) -> Claim:
 def _one_zero_weight(digits: Digits, seed: int) -> Claim:
     parameters = initial((digits.pixels, HIDDEN, CLASSES), STARTS["He normal"], seed)
     weight = np.array(parameters[0].tensor.value.values)
-    pixel = int(digits.images.sum(axis=0).argmax())  # the brightest
-    lit = digits.images[digits.images[:, pixel] > 0]
-    others = np.delete(lit, pixel, axis=1) @ np.delete(weight, pixel, axis=0)  # the weight in question is 0
-    live = np.flatnonzero((others > 0).any(axis=0))
-    if not live.size:
-        raise ValueError(
-            f"seed {seed}: no hidden unit is on for an image whose pixel {pixel} is lit; take another"
-        )
-    unit = int(live[0])
+    pixel, unit = _live_connection(digits, weight, seed)
     weight[pixel, unit] = 0.0
     parameters[0].tensor.assign(Tensor(weight))
     _, logits = forward(parameters, digits.images)
     logits.cross_entropy(digits.labels).backward()
     gradient = float(_gradient(parameters[0])[pixel, unit])
-    SGD(parameters, 0.03).step()
+    SGD(parameters, _RATE).step()
     after = float(parameters[0].tensor.value.values[pixel, unit])
     return Claim(
         said="a weight that starts at zero can never learn",
@@ -286,13 +313,30 @@ def _one_zero_weight(digits: Digits, seed: int) -> Claim:
     )
 
 
+def _live_connection(digits: Digits, weight: Floats, seed: int) -> tuple[int, int]:
+    """Return the brightest pixel, and the first unit that is on for an image in which that pixel is lit.
+
+    Without both, the gradient of the weight between them would be 0 whatever its start: it would show nothing. The
+    weight itself counts as 0.
+    """
+    pixel = int(digits.images.sum(axis=0).argmax())
+    lit = digits.images[digits.images[:, pixel] > 0]
+    others = np.delete(lit, pixel, axis=1) @ np.delete(weight, pixel, axis=0)
+    live = np.flatnonzero((others > 0).any(axis=0))
+    if not live.size:
+        raise ValueError(
+            f"seed {seed}: no hidden unit is on for an image whose pixel {pixel} is lit; take another"
+        )
+    return pixel, int(live[0])
+
+
 # ---- on the draws ------------------------------------------------------------------------------------
 
 
 def _draws(seed: int) -> Claim:
     rng = SplitMix64(seed)
     counts = []
-    for shape in ((784, HIDDEN), (HIDDEN, CLASSES)):
+    for shape in _shapes():
         before = rng.state
         initialize(shape, rng, xavier("normal"))
         counts.append((rng.state - before) * GAMMA_INVERSE % U64_LIMIT)
@@ -305,47 +349,57 @@ def _draws(seed: int) -> Claim:
 
 
 def _within(seed: int) -> Claim:
-    shapes = (784, HIDDEN), (HIDDEN, CLASSES)
-    seeds = [(seed + k) % U64_LIMIT for k in range(NETWORKS)]  # of one network in 400, no weight lies beyond 0.6
-    first, second = (
-        np.stack([initialize(shape, stream_for(s, f"layer.{layer}.weight"), xavier("normal")) for s in seeds])
-        for layer, shape in enumerate(shapes)
-    )
-    widths = [
-        bound / xavier_scale(*shape).standard_deviation for bound, shape in zip((0.1, 0.6), shapes, strict=True)
-    ]
-    inside, beyond = float(np.mean(np.abs(first) < 0.1)), float(np.mean(np.abs(second) > 0.6))
+    first, second = (_magnitudes(seed, layer, shape) for layer, shape in enumerate(_shapes()))
+    near, far = (xavier_scale(*shape).standard_deviation for shape in _shapes())
+    inside, beyond = float(np.mean(first < 0.1)), float(np.mean(second > 0.6))
     return Claim(
         said="with Xavier normal most weights of the first matrix lie within 0.1, some of the second beyond 0.6",
         measured=(
-            f"{inside:.1%} and {beyond:.1%}, of {NETWORKS} networks; the largest of the second is "
-            f"{np.abs(second).max():.3f}"
+            f"{inside:.1%} and {beyond:.1%}, of {_NETWORKS} networks; the largest of the second is "
+            f"{second.max():.3f}"
         ),
         holds=inside > 0.5 and beyond > 0,
         instead=(
-            f"0.1 is {widths[0]:.2f} standard deviations of the first, 0.6 is {widths[1]:.2f} of the second: "
-            f"{math.erf(widths[0] / 2**0.5):.1%} and {math.erfc(widths[1] / 2**0.5):.1%} are expected"
+            f"0.1 is {0.1 / near:.2f} standard deviations of the first, 0.6 is {0.6 / far:.2f} of the second: "
+            f"{math.erf(0.1 / near / 2**0.5):.1%} and {math.erfc(0.6 / far / 2**0.5):.1%} are expected"
         ),
     )
 
 
-def _ten_layers(seed: int) -> Claim:  # noqa: ARG001
+def _shapes() -> tuple[tuple[int, int], tuple[int, int]]:
+    return (784, HIDDEN), (HIDDEN, CLASSES)
+
+
+def _magnitudes(seed: int, layer: int, shape: tuple[int, int]) -> Floats:
+    """Return the magnitudes of a layer's weights in ten networks, [networks, inputs, outputs]."""
+    streams = (stream_for((seed + k) % U64_LIMIT, f"layer.{layer}.weight") for k in range(_NETWORKS))
+    weights: Floats = np.stack([initialize(shape, stream, xavier("normal")) for stream in streams])
+    return np.abs(weights)
+
+
+# ---- on depth ------------------------------------------------------------------------------------------
+
+
+def _ten_layers(seed: int) -> Claim:
+    run = lesson_run("linear", Normal(std=0.001**0.5), 10, seeds=1, seed=seed)
+    factor = run.activations.ratio(10) ** 2
     return Claim(
         said="512 inputs and weights of variance 0.001 leave 0.512^10 = 0.00013 of the variance after 10 layers",
-        measured=f"0.512^10 = {0.512**10:.5f}; with variance 1, 512^10 = {512.0**10:.2g}",
-        holds=round(0.512**10, 5) == 0.00013,
+        measured=f"{factor:.5f} is left of the variance; 0.512^10 = {0.512**10:.5f}",
+        holds=bool(abs(factor / 0.00013 - 1) < 0.5),
         instead="a factor of 807, not of 7,700",
     )
 
 
 def _half_a_layer(seed: int) -> Claim:
-    rms, _ = _stack("relu", "lecun_normal", seed)
-    factor = (rms[-1] / rms[0]) ** (1 / LAYERS)
+    run = lesson_run("relu", xavier("normal"), seeds=1, seed=seed)
+    ratio, layers = run.activations.ratio(run.stack.layers), run.stack.layers
+    factor = ratio ** (1 / layers)
     return Claim(
         said="without He's factor 2 a ReLU layer halves the signal: 0.5^50 = 8.8e-16 after 50 layers",
         measured=(
-            f"per layer the rms shrinks by {factor:.3f}, its square by {factor**2:.3f}; after 50 layers rms "
-            f"{rms[-1] / rms[0]:.2g}, square {(rms[-1] / rms[0]) ** 2:.2g} of the input's ({LAYERS} x {WIDTH})"
+            f"per layer the rms shrinks by {factor:.3f}, its square by {factor**2:.3f}; after {layers} layers rms "
+            f"{ratio:.2g}, square {ratio**2:.2g} of the input's ({layers} x {run.stack.width})"
         ),
         holds=bool(abs(factor - 0.5) < 0.05),
         instead=(
@@ -356,22 +410,20 @@ def _half_a_layer(seed: int) -> Claim:
 
 
 def _sigmoid_stack(seed: int) -> Claim:
-    rms, gradients = _stack("sigmoid", "xavier_normal", seed)
+    run = lesson_run("sigmoid", xavier("normal"), seeds=1, seed=seed)
+    rms, gradient = run.activations.median[-1], run.gradients.ratio(0)
     return Claim(
         said="Xavier with sigmoid is stable: magnitude about 1.0 at layer 50",
         measured=(
-            f"rms {rms[-1]:.3f} at layer 50; gradients at the input are {gradients[0] / gradients[-1]:.1g} times "
-            f"those at layer 50 ({LAYERS} x {WIDTH})"
+            f"rms {rms:.3f} at layer 50; gradients at the input are {gradient:.1g} times those at layer 50 "
+            f"({run.stack.layers} x {run.stack.width})"
         ),
-        holds=bool(abs(rms[-1] - 1) < 0.1 and gradients[0] > 0.01 * gradients[-1]),
+        holds=bool(abs(rms - 1) < 0.1 and gradient > 0.01),
         instead="activations sit near 0.5, a sigmoid's middle; its slope is at most 1/4, and gradients vanish",
     )
 
 
-def _stack(activation: str, initializer: str, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the rms of the activations at each layer, and that of the gradients with respect to them."""
-    run = propagate(activation, initializer, LAYERS, WIDTH, inputs=INPUTS, seeds=1, seed=seed)
-    return run.activations.median, run.gradients.median
+# ---- what several of them need -------------------------------------------------------------------------
 
 
 def _gradient(parameter: NamedParameter) -> Floats:

@@ -1,32 +1,44 @@
-"""Three 64 x 64 populations: the spread of their weights measured, and what depth would make of it expected.
+"""Three 64 x 64 populations: measured histograms, and the signal variance expected after each layer.
 
-Zero weights, Xavier weights, and the same Xavier draws at twice the limit. `trace.py` writes the result as text.
+Zero weights, Xavier weights, and the same Xavier draws at twice the limit. `Populations.lines` is their trace,
+lines of ``KIND key=value ...`` whose numbers have 12 decimals; `trace.py` reads it back.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from .._engine.checks import U64_LIMIT, as_u64
-from .._engine.distributions import CenteredUniform
 from .._engine.gains import xavier_scale
 from ..functions import initialize
 from ..initializers import ZEROS, Initializer, VarianceScaling
-from ..views.table import Table, notebook
+from ..views.result import Result
+from ..views.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH = 64
+"""Inputs and outputs of each matrix."""
 LAYERS = 4
+"""Layers that the expected variance is followed through."""
 INPUT_VARIANCE = 1.0
+"""Of the signal before the first layer."""
 EDGES = tuple(k / 10 for k in range(-5, 6))
-"""Of the ten bins; each is the float64 nearest to its decimal, as ``-0.5 + 0.1 * k`` would not be."""
+"""Of the ten bins. Each is the float64 nearest to its decimal; ``-0.5 + 0.1 * k`` would miss five of them."""
 FACTORS = {"zero": 0.0, "oversized": 2.0, "xavier": 1.0}
 """kind of population -> the factor on Xavier's limit."""
+TRACE = "parameter-initialization-v2"
+"""Name and version of the trace."""
+DECIMALS = "z.12f"
+"""How the trace writes numbers; z: no -0.000000000000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +77,7 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
-class Populations:
+class Populations(Result):
     """The three populations of one seed, and how they belong together.
 
     Attributes
@@ -91,7 +103,7 @@ class Populations:
     alternate_seed_different: bool
 
     @property
-    def holds(self) -> bool:
+    def passed(self) -> bool:
         """Whether the populations differ in scale only, and replay."""
         return (
             self.base_draws_equal
@@ -100,49 +112,123 @@ class Populations:
             and self.alternate_seed_different
         )
 
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The edges of the bins: `EDGES`."""
+        return EDGES
+
+    def lines(self) -> list[str]:
+        """Return the trace: 15 lines, to be compared with diff and read back by `parse_trace`."""
+        return [
+            f"TRACE {TRACE} BEGIN",
+            _fixture(self.seed),
+            _binning(),
+            *(line for p in self.members for line in (_distribution(p), _histogram(p))),
+            f"PAIRING seed={self.seed} base-draws-equal={_word(self.base_draws_equal)} "
+            f"oversized-to-xavier-limit={self.limit_ratio:{DECIMALS}}",
+            *map(_propagation, self.members),
+            f"REPRODUCIBILITY seed={self.seed} same-seed-equal={_word(self.same_seed_equal)} "
+            f"alternate-seed={self.alternate_seed} "
+            f"alternate-seed-different={_word(self.alternate_seed_different)}",
+            f"TRACE {TRACE} END",
+        ]
+
     def tables(self) -> tuple[Table, ...]:
-        """Return what is measured (spread, histogram) and what is expected (variance a layer)."""
-        members = self.members
-        spread = Table(
+        """Return the measured moments, the measured histogram, and the variance expected at each layer."""
+        return self._moments(), self._histograms(), self._expected()
+
+    def _moments(self) -> Table:
+        return Table(
             f"Measured: the {WIDTH**2} weights of each matrix. The target is the variance of the distribution "
             "they are drawn from; one finite matrix need not meet it.",
             ("population", "limit", "mean", "variance", "target variance"),
-            tuple((p.kind, p.limit, p.mean, p.variance, p.limit**2 / 3) for p in members),
+            tuple((p.kind, p.limit, p.mean, p.variance, p.limit**2 / 3) for p in self.members),
         )
-        histogram = Table(
+
+    def _histograms(self) -> Table:
+        return Table(
             f"Measured: weights a bin, and their share of all {WIDTH**2}. A bin holds its left edge, the last "
             "one both.",
-            ("bin", *(name for p in members for name in (p.kind, f"{p.kind} %"))),
-            tuple(
-                (
-                    f"{EDGES[b]:.1f} to {EDGES[b + 1]:.1f}",
-                    *(cell for p in members for cell in (p.counts[b], p.percentages[b])),
-                )
-                for b in range(len(EDGES) - 1)
-            ),
+            ("bin", *(name for p in self.members for name in (p.kind, f"{p.kind} %"))),
+            tuple(self._bin(b) for b in range(len(EDGES) - 1)),
         )
-        expected = Table(
+
+    def _bin(self, b: int) -> tuple[str | float, ...]:
+        cells = (cell for p in self.members for cell in (p.counts[b], p.percentages[b]))
+        return (f"{EDGES[b]:.1f} to {EDGES[b + 1]:.1f}", *cells)
+
+    def _expected(self) -> Table:
+        return Table(
             "Expected, not measured: the variance of a signal before any layer and after each linear layer, with "
             "independent zero-centered inputs and weights.",
             ("population", *(f"layer {layer}" for layer in range(LAYERS + 1))),
-            tuple((p.kind, *p.expected_variances) for p in members),
+            tuple((p.kind, *p.expected_variances) for p in self.members),
         )
-        return spread, histogram, expected
-
-    def lines(self) -> list[str]:
-        """Return the tables as text lines."""
-        return [line for table in self.tables() for line in (table.caption, *table.lines())]
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain JSON data."""
         members = [{**dataclasses.asdict(p), "percentages": p.percentages} for p in self.members]
-        return {**dataclasses.asdict(self), "members": members, "edges": EDGES, "holds": self.holds}
+        return {**dataclasses.asdict(self), "members": members, "edges": EDGES, "holds": self.passed}
 
-    def _repr_html_(self) -> str:
-        return notebook(self.tables())
+    def figure(self) -> Figure:
+        """Return the drawing: histograms beside the variances expected; needs matplotlib."""
+        from .populations_views import figure  # noqa: PLC0415
+
+        return figure(self)
+
+    def page(self) -> str:
+        """Return the populations as one self-contained HTML page; needs matplotlib."""
+        from .populations_views import page  # noqa: PLC0415
+
+        return page(self)
 
 
-def measure_populations(seed: int = 17, alternate_seed: int | None = None) -> Populations:
+def _fixture(seed: int) -> str:
+    return (
+        f"FIXTURE name=fixed-seed-width{WIDTH} generator=splitmix64 mapping=top53-affine seed={seed} "
+        f"shape={WIDTH}x{WIDTH} samples={WIDTH**2} fan-in={WIDTH} fan-out={WIDTH} statistic=population-two-pass "
+        f"layers={_joined(range(LAYERS + 1))} propagation=expected-linear-independent "
+        f"input-variance={INPUT_VARIANCE:{DECIMALS}} display-input-variance={INPUT_VARIANCE:.0f}"
+    )
+
+
+def _binning() -> str:
+    width = EDGES[1] - EDGES[0]
+    return (
+        f"BINNING edges={_joined(EDGES, DECIMALS)} display-edges={_joined(EDGES, '.2f')} width={width:{DECIMALS}} "
+        f"display-width={width:.2f} closure=left-closed-right-open-last-closed"
+    )
+
+
+def _distribution(p: Population) -> str:
+    seed = "none" if p.seed is None else p.seed
+    return (
+        f"DISTRIBUTION kind={p.kind} seed={seed} limit={p.limit:{DECIMALS}} mean={p.mean:{DECIMALS}} "
+        f"variance={p.variance:{DECIMALS}}"
+    )
+
+
+def _histogram(p: Population) -> str:
+    return f"HISTOGRAM kind={p.kind} counts={_joined(p.counts)} percentages={_joined(p.percentages, DECIMALS)}"
+
+
+def _propagation(p: Population) -> str:
+    variances = p.expected_variances
+    return (
+        f"PROPAGATION kind={p.kind} variances={_joined(variances, DECIMALS)} "
+        f"display-variances={_joined(variances, 'z.0f')}"
+    )
+
+
+def _joined(values: Iterable[float], form: str = "") -> str:
+    return ",".join(f"{value:{form}}" for value in values)
+
+
+def _word(truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
+def measure_populations(seed: SupportsIndex = 17, alternate_seed: SupportsIndex | None = None) -> Populations:
     """Draw the three populations of `seed` and measure them.
 
     Parameters
@@ -174,22 +260,22 @@ def measure_populations(seed: int = 17, alternate_seed: int | None = None) -> Po
     >>> oversized.expected_variances
     (1.0, 4.0, 16.0, 64.0, 256.0)
     """
-    seed = as_u64(seed, "seed")
-    alternate_seed = (seed + 1) % U64_LIMIT if alternate_seed is None else as_u64(alternate_seed, "alternate_seed")
-    weights = {kind: _weights(kind, seed) for kind in FACTORS}
+    first = as_u64(seed, "seed")
+    other = (first + 1) % U64_LIMIT if alternate_seed is None else as_u64(alternate_seed, "alternate_seed")
+    weights = {kind: _weights(kind, first) for kind in FACTORS}
     members = {
-        kind: population(kind, seed, *mean_and_variance(matrix), histogram(matrix))
+        kind: population(kind, first, *mean_and_variance(matrix), histogram(matrix))
         for kind, matrix in weights.items()
     }
     xavier = weights["xavier"].tobytes()
     return Populations(
-        seed=seed,
-        alternate_seed=alternate_seed,
+        seed=first,
+        alternate_seed=other,
         members=tuple(members.values()),
         base_draws_equal=(weights["oversized"] / 2).tobytes() == xavier,
         limit_ratio=members["oversized"].limit / members["xavier"].limit,
-        same_seed_equal=_weights("xavier", seed).tobytes() == xavier,
-        alternate_seed_different=_weights("xavier", alternate_seed).tobytes() != xavier,
+        same_seed_equal=_weights("xavier", first).tobytes() == xavier,
+        alternate_seed_different=_weights("xavier", other).tobytes() != xavier,
     )
 
 
@@ -198,18 +284,18 @@ def _weights(kind: str, seed: int) -> npt.NDArray[np.float64]:
 
 
 def _initializer(kind: str) -> Initializer:
-    """Return Xavier's uniform scheme with its limit times the kind's factor; zero takes no draws."""
+    """Return Xavier's uniform initializer with its limit times the kind's factor; zeros take no draws."""
     factor = FACTORS[kind]
     return VarianceScaling(factor**2, "fan_avg", "uniform") if factor else ZEROS
 
 
 def population(kind: str, seed: int, mean: float, variance: float, counts: tuple[int, ...]) -> Population:
-    """Return what was measured with what follows from the kind: seed or none, limit, expected variances."""
-    content = _initializer(kind).for_shape((WIDTH, WIDTH))
+    """Return a population: the given measurements, and the seed, limit and variances that its kind implies."""
+    distribution = _initializer(kind).for_shape((WIDTH, WIDTH))
     return Population(
         kind=kind,
-        seed=seed if content.draws_per_weight else None,
-        limit=content.limit if isinstance(content, CenteredUniform) else 0.0,
+        seed=seed if distribution.draws_per_weight else None,
+        limit=distribution.support[1],
         mean=mean,
         variance=variance,
         counts=counts,
@@ -224,7 +310,7 @@ def mean_and_variance(values: npt.NDArray[np.float64]) -> tuple[float, float]:
 
 
 def histogram(values: npt.NDArray[np.float64]) -> tuple[int, ...]:
-    """Count `values` in the bins of `EDGES`, refusing what is in none of them."""
+    """Count `values` in the bins of `EDGES`; ValueError where one is in no bin."""
     counts, _ = np.histogram(values, EDGES)
     outside = values.size - int(counts.sum())
     if outside:

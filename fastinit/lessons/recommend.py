@@ -2,12 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from .._engine.checks import as_u64
 from .._engine.gains import squared_gain
 from ..initializers import Initializer, Residual, kaiming, lecun, xavier
+from ..views.result import Result
+from ..views.table import Table
+
+_LECUN = "selu keeps mean 0 and variance 1 by itself with LeCun, variance 1 / fan_in (Klambauer et al., 2017)"
+_SECOND_MOMENT = (
+    "a signal through {activation} keeps its second moment with variance {scale:.4g} / fan_in, by He et al.'s "
+    "(2015) equation 10"
+)
+_XAVIER = (
+    "{activation} %s: Xavier, variance 2 / (fan_in + fan_out), lies between what keeps signals and what keeps "
+    "gradients at one scale through a linear layer (Glorot and Bengio, 2010)"
+)
+_KAIMING = "{activation} %s half of its inputs: Kaiming, variance {scale:.4g} / fan_in, makes up for it"
+_LIKE_RELU = (
+    "{activation} passes about half of its inputs, and less of them than relu: Kaiming, variance {scale:.4g} / "
+    "fan_in, as for relu"
+)
+
+
+def _kaiming(activation: str) -> Initializer:
+    return kaiming("normal", activation)
+
+
+def _xavier(_: str) -> Initializer:
+    return xavier("uniform")
+
+
+_ADVICE: dict[str, tuple[Callable[[str], Initializer], str]] = {
+    "selu": (lambda _: lecun("normal"), _LECUN),
+    "elu": (_kaiming, _SECOND_MOMENT),
+    "softplus": (_kaiming, _SECOND_MOMENT),
+    "sigmoid": (_xavier, _XAVIER % "has slope 1/4 at 0"),
+    "tanh": (_xavier, _XAVIER % "has slope 1 at 0"),
+    "relu": (_kaiming, _KAIMING % "zeroes"),
+    "leaky_relu": (_kaiming, _KAIMING % "shrinks"),
+    "gelu": (_kaiming, _LIKE_RELU),
+    "silu": (_kaiming, _LIKE_RELU),
+    "swish": (_kaiming, _LIKE_RELU),
+}
+"""activation -> its initializer and the reason; the linear ones are left to `_LINEAR`."""
+_LINEAR = (_xavier, _XAVIER % "is linear")
 
 _THROUGH_50 = {
     "sigmoid": (0.51, 4.2e-32),
@@ -19,16 +61,44 @@ _THROUGH_50 = {
     "elu": (0.78, 2.1),
     "softplus": (0.93, 3.4e-13),
 }
-"""activation -> rms of signal and gradient after 50 layers, over the start's, where one leaves 0.5 to 2: what
-`fastinit.propagation.stack.propagate` measures of the recommendation, by its defaults."""
+"""activation -> rms of signal and gradient after 50 layers, over the start's, where one of them leaves 0.5 to 2.
+`fastinit.propagation.propagate` measures these of the recommendation, with its defaults."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
-    """An initializer, and why."""
+class Recommendation(Result):
+    """An initializer for the weights in front of an activation, and why.
 
+    Attributes
+    ----------
+    activation : str
+        The nonlinearity.
+    initializer : Initializer
+        What to fill the weights with.
+    reason : str
+        Why, in words.
+    """
+
+    activation: str
     initializer: Initializer
     reason: str
+
+    def lines(self) -> list[str]:
+        """Return the activation with the initializer's name, then the reason."""
+        return [f"{self.activation}: {self.initializer.name}", self.reason]
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything as plain JSON data."""
+        return {
+            "initializer": self.initializer.to_json(),
+            "scheme": self.initializer.name,
+            "reason": self.reason,
+        }
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the advice as a table of one row."""
+        row = (self.activation, self.initializer.name, self.reason)
+        return (Table("Recommended before an activation", ("activation", "initializer", "reason"), (row,)),)
 
 
 def recommend(activation: str, residual_layers: SupportsIndex | None = None) -> Recommendation:
@@ -46,6 +116,11 @@ def recommend(activation: str, residual_layers: SupportsIndex | None = None) -> 
     Recommendation
         The initializer and the reason, in words.
 
+    Raises
+    ------
+    TypeError, ValueError
+        For an unknown activation, naming the nearest, and for a number of layers of a wrong type or range.
+
     Examples
     --------
     >>> import fastinit
@@ -59,45 +134,28 @@ adds to the residual stream twice: dividing by sqrt(2 * 12) bounds the growth of
 whatever the depth
     """
     scale = squared_gain(activation)
-    initializer: Initializer
-    if activation == "selu":
-        initializer = lecun("normal")
-        reason = (
-            "selu keeps mean 0 and variance 1 by itself with LeCun, variance 1 / fan_in (Klambauer et al., 2017)"
-        )
-    elif activation in ("elu", "softplus"):
-        initializer = kaiming("normal", activation)
-        reason = (
-            f"a signal through {activation} keeps its second moment with variance {scale:.4g} / fan_in, by He et "
-            "al.'s (2015) equation 10"
-        )
-    elif scale in (1.0, squared_gain("tanh")):
-        initializer = xavier("uniform")
-        shape = {"sigmoid": "has slope 1/4 at 0", "tanh": "has slope 1 at 0"}.get(activation, "is linear")
-        reason = (
-            f"{activation} {shape}: Xavier, variance 2 / (fan_in + fan_out), lies between what keeps signals and "
-            "what keeps gradients at one scale through a linear layer (Glorot and Bengio, 2010)"
-        )
-    else:
-        initializer = kaiming("normal", activation)
-        halves = {"relu": "zeroes", "leaky_relu": "shrinks"}.get(activation)
-        reason = (
-            f"{activation} {halves} half of its inputs: Kaiming, variance {scale:.4g} / fan_in, makes up for it"
-            if halves
-            else f"{activation} passes about half of its inputs, and less of them than relu: Kaiming, variance "
-            f"{scale:.4g} / fan_in, as for relu"
-        )
-    if activation in _THROUGH_50:
-        signal, gradient = _THROUGH_50[activation]
-        reason += (
-            f"; measured, 50 layers of 512 units multiply the signal by {signal:.2g} and the gradient by "
-            f"{gradient:.2g}"
-        )
-    if residual_layers is None:
-        return Recommendation(initializer, reason)
-    residual = Residual(initializer, as_u64(residual_layers, "residual_layers"))
+    make, why = _ADVICE.get(activation, _LINEAR)
+    reason = why.format(activation=activation, scale=scale) + _through_50(activation)
+    advice = Recommendation(activation, make(activation), reason)
+    return advice if residual_layers is None else _residual(advice, as_u64(residual_layers, "residual_layers"))
+
+
+def _through_50(activation: str) -> str:
+    """Return what is measured of 50 such layers, where signal or gradient leave the band from 0.5 to 2."""
+    if activation not in _THROUGH_50:
+        return ""
+    signal, gradient = _THROUGH_50[activation]
+    return (
+        f"; measured, 50 layers of 512 units multiply the signal by {signal:.2g} and the gradient by "
+        f"{gradient:.2g}"
+    )
+
+
+def _residual(advice: Recommendation, layers: int) -> Recommendation:
+    """Return the advice for the projections that write to the residual stream of so many layers."""
     return Recommendation(
-        residual,
-        f"{reason}; each of {residual.residual_layers} layers adds to the residual stream twice: dividing by "
-        f"sqrt(2 * {residual.residual_layers}) bounds the growth of its second moment by about e, whatever the depth",
+        advice.activation,
+        Residual(advice.initializer, layers),
+        f"{advice.reason}; each of {layers} layers adds to the residual stream twice: dividing by "
+        f"sqrt(2 * {layers}) bounds the growth of its second moment by about e, whatever the depth",
     )

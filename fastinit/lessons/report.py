@@ -6,7 +6,7 @@ import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -15,16 +15,20 @@ from .._engine.gains import XavierScale, xavier_scale
 from .._engine.generator import SplitMix64
 from ..errors import DuplicateName, InitializationError, InvalidNameCharacter, ZeroFanIn
 from ..parameters import NamedParameter, NamedParameters
-from ..views.table import Table, notebook
+from ..views.result import Result
+from ..views.table import Table
 from .symmetry import SymmetryProbe, zero_symmetry_probe
 
-FAN_IN, FAN_OUT = 2, 2
-PROJECTION = "decoder.block.0.attention.query.weight"
-TABLE, VOCABULARY, WIDTH = "token_embedding.weight", 4, 2
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FAN_IN, _FAN_OUT = 2, 2
+_PROJECTION = "decoder.block.0.attention.query.weight"
+_TABLE, _VOCABULARY, _WIDTH = "token_embedding.weight", 4, 2
 
 
 @dataclass(frozen=True, slots=True)
-class LearnerReport:
+class LearnerReport(Result):
     """The facts of the report.
 
     Attributes
@@ -38,13 +42,13 @@ class LearnerReport:
     same_seed_reproduces, different_seed_differs : bool
         Comparisons of stored bits.
     symmetry : SymmetryProbe
-        What a gradient does to zero weights, which no sampler would give.
+        The gradient that zero weights get; no sampler draws them.
     parameters : tuple of str
         Name and shape of each collected parameter, in declaration order.
     clone_same_node, recreated_same_node : bool
         Whether a copy, and an equal reconstruction, share the projection's leaf.
     invalid_name, zero_fan_in, duplicate_name : str or None
-        The three refusals' errors; None where a request was not refused as it must be.
+        The errors of three wrong requests; None where a request was not refused as it must be.
     rng_unchanged : bool
         Whether the refusals left the generator's state as it was.
     handoff : bool
@@ -68,13 +72,13 @@ class LearnerReport:
     handoff: bool
 
     @property
-    def holds(self) -> bool:
+    def passed(self) -> bool:
         """Whether every check of the report came out as the lesson says."""
         return all(
             (
                 self.same_seed_reproduces,
                 self.different_seed_differs,
-                self.symmetry.holds,
+                self.symmetry.passed,
                 self.clone_same_node,
                 not self.recreated_same_node,
                 self.invalid_name,
@@ -87,15 +91,6 @@ class LearnerReport:
 
     def lines(self) -> list[str]:
         """Return the report as text lines; numbers have 12 decimals."""
-        refused = [
-            label
-            for label, error in (
-                ("invalid-name", self.invalid_name),
-                ("duplicate-name", self.duplicate_name),
-                ("zero-fan-in", self.zero_fan_in),
-            )
-            if error
-        ]
         scale = self.scale
         return [
             f"seed: {self.seed}",
@@ -105,53 +100,82 @@ class LearnerReport:
             f"weights: {','.join(f'{weight:.12f}' for weight in self.weights)}",
             f"same seed reproduces: {_word(self.same_seed_reproduces)}",
             f"different seed differs: {_word(self.different_seed_differs)}",
-            f"zero symmetry: output={self.symmetry.output:z.12f} "
-            f"columns-equal={_word(self.symmetry.columns_equal)} "
-            f"gradient={','.join(f'{slope:z.12f}' for slope in self.symmetry.gradient)}",
+            *self.symmetry.lines(),
             f"parameters: {' | '.join(self.parameters)}",
             f"identity: clone-same-node={_word(self.clone_same_node)} "
             f"recreated-same-node={_word(self.recreated_same_node)}",
-            f"validation: {' | '.join(refused) or 'none'}; rng-unchanged={_word(self.rng_unchanged)}",
+            f"validation: {' | '.join(self._refused()) or 'none'}; rng-unchanged={_word(self.rng_unchanged)}",
             f"chapter 18 handoff: {'initialize a trainable token table' if self.handoff else 'no token table'}",
         ]
 
+    def _refused(self) -> list[str]:
+        """Return the labels of the requests that were refused as they must be."""
+        errors = {
+            "invalid-name": self.invalid_name,
+            "duplicate-name": self.duplicate_name,
+            "zero-fan-in": self.zero_fan_in,
+        }
+        return [label for label, error in errors.items() if error]
+
     def facts(self) -> dict[str, Any]:
         """Return everything as plain JSON data."""
-        return {**dataclasses.asdict(self), "holds": self.holds}
+        return {**dataclasses.asdict(self), "holds": self.passed}
 
     def tables(self) -> tuple[Table, ...]:
         """Return the lines as a table."""
         rows = tuple(tuple(line.split(": ", 1)) for line in self.lines())
         return (Table("Every value is computed for this report, none is typed in.", ("what", "found"), rows),)
 
-    def _repr_html_(self) -> str:
-        return notebook(self.tables())
+    def figure(self) -> Figure:
+        """Return the drawing: the weights beside the gradient of zeros; needs matplotlib."""
+        from .report_views import figure  # noqa: PLC0415
+
+        return figure(self)
+
+    def page(self) -> str:
+        """Return the report as one self-contained HTML page; needs matplotlib."""
+        from .report_views import page  # noqa: PLC0415
+
+        return page(self)
 
 
-def learner_report(seed: int = 17, alternate_seed: int | None = None) -> LearnerReport:
-    """Compute the learner report for `seed`, beside `alternate_seed` (None: the next one)."""
-    seed = as_u64(seed, "seed")
-    if alternate_seed is None:
-        alternate_seed = (seed + 1) % U64_LIMIT
-    rng = SplitMix64(seed)
-    projection = _projection(rng)
-    replayed = _projection(SplitMix64(seed))
-    alternate = _projection(SplitMix64(alternate_seed))
-    table = NamedParameter.xavier_uniform(TABLE, VOCABULARY, WIDTH, rng)
+def learner_report(seed: SupportsIndex = 17, alternate_seed: SupportsIndex | None = None) -> LearnerReport:
+    """Compute the learner report.
+
+    Parameters
+    ----------
+    seed, alternate_seed : int
+        0 to 2**64 - 1; the alternate is the next one unless it is given.
+
+    Returns
+    -------
+    LearnerReport
+        The facts, each computed anew.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a seed of a wrong type or range.
+
+    Examples
+    --------
+    >>> from fastinit.lessons import learner_report
+    >>> report = learner_report()
+    >>> report.passed
+    True
+    >>> print(report.lines()[4])
+    weights: 0.004950883736,-0.265932089217,-0.420504358848,-0.676313443233
+    """
+    first, other = _seeds(seed, alternate_seed)
+    rng = SplitMix64(first)
+    projection, replayed, alternate = map(_projection, (rng, SplitMix64(first), SplitMix64(other)))
+    table = NamedParameter.xavier_uniform(_TABLE, _VOCABULARY, _WIDTH, rng)
     clone = copy.copy(projection)
     collection = NamedParameters([clone, table])
-
-    before = rng.state
-    invalid_name = _refusal(
-        lambda: NamedParameter.xavier_uniform("Decoder.weight", 2, 2, rng), InvalidNameCharacter
-    )
-    zero_fan_in = _refusal(lambda: NamedParameter.xavier_uniform("decoder.invalid.weight", 0, 2, rng), ZeroFanIn)
-    duplicate_name = _refusal(lambda: NamedParameters([projection, clone]), DuplicateName)
-    found = collection.get(TABLE)
     return LearnerReport(
-        seed=seed,
-        alternate_seed=alternate_seed,
-        scale=xavier_scale(FAN_IN, FAN_OUT),
+        seed=first,
+        alternate_seed=other,
+        scale=xavier_scale(_FAN_IN, _FAN_OUT),
         weights=tuple(projection.tensor.value.values.ravel().tolist()),
         same_seed_reproduces=_same_bits(projection, replayed),
         different_seed_differs=not _same_bits(projection, alternate),
@@ -159,20 +183,32 @@ def learner_report(seed: int = 17, alternate_seed: int | None = None) -> Learner
         parameters=tuple(f"{p.name}[{'x'.join(map(str, p.tensor.shape))}]" for p in collection),
         clone_same_node=projection.tensor.is_same_node(clone.tensor),
         recreated_same_node=projection.tensor.is_same_node(replayed.tensor),
-        invalid_name=invalid_name,
-        zero_fan_in=zero_fan_in,
-        duplicate_name=duplicate_name,
-        rng_unchanged=rng.state == before,
-        handoff=found is not None and found.tensor.is_trainable and found.tensor.shape == (VOCABULARY, WIDTH),
+        **_refusals(rng, [projection, clone]),
+        handoff=_is_token_table(collection.get(_TABLE)),
     )
 
 
+def _seeds(seed: SupportsIndex, alternate_seed: SupportsIndex | None) -> tuple[int, int]:
+    first = as_u64(seed, "seed")
+    if alternate_seed is None:
+        return first, (first + 1) % U64_LIMIT
+    return first, as_u64(alternate_seed, "alternate_seed")
+
+
 def _projection(rng: SplitMix64) -> NamedParameter:
-    return NamedParameter.xavier_uniform(PROJECTION, FAN_IN, FAN_OUT, rng)
+    return NamedParameter.xavier_uniform(_PROJECTION, _FAN_IN, _FAN_OUT, rng)
 
 
-def _same_bits(left: NamedParameter, right: NamedParameter) -> bool:
-    return np.array_equal(left.tensor.value.values.view(np.uint64), right.tensor.value.values.view(np.uint64))
+def _refusals(rng: SplitMix64, twice: list[NamedParameter]) -> dict[str, Any]:
+    """Return the errors of three wrong requests, and whether `rng` stayed where it was."""
+    before = rng.state
+    sample = NamedParameter.xavier_uniform
+    return {
+        "invalid_name": _refusal(lambda: sample("Decoder.weight", 2, 2, rng), InvalidNameCharacter),
+        "zero_fan_in": _refusal(lambda: sample("decoder.invalid.weight", 0, 2, rng), ZeroFanIn),
+        "duplicate_name": _refusal(lambda: NamedParameters(twice), DuplicateName),
+        "rng_unchanged": rng.state == before,
+    }
 
 
 def _refusal(request: Callable[[], Any], expected: type[InitializationError]) -> str | None:
@@ -184,6 +220,14 @@ def _refusal(request: Callable[[], Any], expected: type[InitializationError]) ->
     except InitializationError:
         return None
     return None
+
+
+def _is_token_table(found: NamedParameter | None) -> bool:
+    return found is not None and found.tensor.is_trainable and found.tensor.shape == (_VOCABULARY, _WIDTH)
+
+
+def _same_bits(left: NamedParameter, right: NamedParameter) -> bool:
+    return np.array_equal(left.tensor.value.values.view(np.uint64), right.tensor.value.values.view(np.uint64))
 
 
 def _word(truth: bool) -> str:

@@ -1,18 +1,22 @@
-"""The zero-symmetry probe: what a gradient does to two hidden units that start equal."""
+"""The zero-symmetry probe: the gradient of two hidden units that start equal."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from ..autodiff import GraphRetention, Tensor, TensorValue
+from ..views.result import Result
+from ..views.table import Table
 
-INPUT = (1.0, -1.0)
-UNITS = 2
-SLOPE = 0.5  # of SiLU at zero
+_INPUT = (1.0, -1.0)
+_UNITS = 2
+_SLOPE = 0.5  # of SiLU at zero
 
 
 @dataclass(frozen=True, slots=True)
-class SymmetryProbe:
+class SymmetryProbe(Result):
     """One backward pass through zero weights.
 
     Attributes
@@ -30,10 +34,27 @@ class SymmetryProbe:
     columns_equal: bool
 
     @property
-    def holds(self) -> bool:
+    def passed(self) -> bool:
         """Whether the tape found what the chain rule gives by hand: input times slope, the same for each unit."""
-        by_hand = tuple(SLOPE * x for x in INPUT for _ in range(UNITS))
+        by_hand = tuple(_SLOPE * x for x in _INPUT for _ in range(_UNITS))
         return self.output == 0 and self.gradient == by_hand and self.columns_equal
+
+    def lines(self) -> list[str]:
+        """Return the probe as one line of the learner report; numbers have 12 decimals."""
+        equal = "true" if self.columns_equal else "false"
+        slopes = ",".join(f"{slope:z.12f}" for slope in self.gradient)  # z: no -0.000000000000
+        return [f"zero symmetry: output={self.output:z.12f} columns-equal={equal} gradient={slopes}"]
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything as plain JSON data."""
+        return {**dataclasses.asdict(self), "holds": self.passed}
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the gradient as a table, a row an input."""
+        starts = range(0, len(self.gradient), _UNITS)
+        rows = tuple((x, *self.gradient[at : at + _UNITS]) for x, at in zip(_INPUT, starts, strict=True))
+        columns = ("input", *(f"hidden unit {unit}" for unit in range(_UNITS)))
+        return (Table("Measured: the gradient of zero input weights", columns, rows),)
 
 
 def zero_symmetry_probe() -> SymmetryProbe:
@@ -55,9 +76,9 @@ def zero_symmetry_probe() -> SymmetryProbe:
     >>> zero_symmetry_probe()
     SymmetryProbe(output=0.0, gradient=(0.5, 0.5, -0.5, -0.5), columns_equal=True)
     """
-    x = TensorValue.constant(Tensor([INPUT]))
-    weights = TensorValue.parameter(Tensor([[0.0] * UNITS] * len(INPUT)))
-    output_weights = TensorValue.constant(Tensor([[1.0]] * UNITS))
+    x = TensorValue.constant(Tensor([_INPUT]))
+    weights = TensorValue.parameter(Tensor([[0.0] * _UNITS] * len(_INPUT)))
+    output_weights = TensorValue.constant(Tensor([[1.0]] * _UNITS))
     output = (x @ weights).silu() @ output_weights
     output.backward_with_seed(Tensor([[1.0]]), GraphRetention.RETAIN)
     found = weights.gradient_snapshot()

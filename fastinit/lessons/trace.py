@@ -1,24 +1,21 @@
-"""The trace: populations as lines of ``KIND key=value ...``, to be compared with diff and read back.
+"""The trace of the populations: written as one text, and read back.
 
-`_lines` says what stands in a trace; `parse_trace` takes the kinds and keys from it too, and accepts nothing that
-`_lines` would write differently. What was measured is read, with 12 decimals; what follows from the kinds of
-population (limits, their ratio, expected variances) is computed again, and must be what the trace says.
+`Populations.lines` alone says which lines and keys a trace has: `parse_trace` takes them from there, and accepts
+nothing that it would write differently. Measurements are read, with 12 decimals. Limits, their ratio and expected
+variances follow from the kinds of population: they are computed again, and the trace must agree.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any
 
 from .._engine.checks import as_u64
-from .populations import EDGES, FACTORS, INPUT_VARIANCE, LAYERS, WIDTH, Population, Populations, population
-
-NAME = "parameter-initialization-v2"
-DECIMALS = "z.12f"  # z: no -0.000000000000
+from .populations import DECIMALS, EDGES, FACTORS, WIDTH, Population, Populations, population
 
 
 def render_trace(found: Populations) -> str:
@@ -31,7 +28,7 @@ def render_trace(found: Populations) -> str:
     >>> print(render_trace(measure_populations()).splitlines()[13])
     REPRODUCIBILITY seed=17 same-seed-equal=yes alternate-seed=18 alternate-seed-different=yes
     """
-    return "".join(f"{line}\n" for line in _lines(found))
+    return "".join(f"{line}\n" for line in found.lines())
 
 
 def parse_trace(text: str) -> Populations:
@@ -68,72 +65,28 @@ def parse_trace(text: str) -> Populations:
     if rest:
         raise ValueError(f"line {len(lines) + 1}: must end with a newline: {rest!r}")
     read: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for number, (line, model) in enumerate(zip_longest(lines, _lines(_BLANK)), 1):
+    for number, (line, model) in enumerate(zip_longest(lines, _BLANK.lines()), 1):
         with _at_line(number):
             kind, values = _split(line, model)
             read[kind].append({key: reader(values[key]) for key, reader in _READERS.get(kind, {}).items()})
     found = _assemble(read)
-    for number, (line, ours) in enumerate(zip(lines, _lines(found), strict=True), 1):
+    for number, (line, ours) in enumerate(zip(lines, found.lines(), strict=True), 1):
         with _at_line(number):
-            for given, due in zip(line.split(" "), ours.split(" "), strict=True):
-                if given != due:
-                    raise ValueError(f"the rest of the trace makes it {due}, got {given}")
+            _check_words(line, ours)
     return found
 
 
-def _lines(found: Populations) -> list[str]:
-    """Return the trace without newlines."""
-    members, width = found.members, EDGES[1] - EDGES[0]
-    return [
-        f"TRACE {NAME} BEGIN",
-        f"FIXTURE name=fixed-seed-width{WIDTH} generator=splitmix64 mapping=top53-affine seed={found.seed} "
-        f"shape={WIDTH}x{WIDTH} samples={WIDTH**2} fan-in={WIDTH} fan-out={WIDTH} statistic=population-two-pass "
-        f"layers={_joined(range(LAYERS + 1))} propagation=expected-linear-independent "
-        f"input-variance={INPUT_VARIANCE:{DECIMALS}} display-input-variance={INPUT_VARIANCE:.0f}",
-        f"BINNING edges={_joined(EDGES, DECIMALS)} display-edges={_joined(EDGES, '.2f')} width={width:{DECIMALS}} "
-        f"display-width={width:.2f} closure=left-closed-right-open-last-closed",
-        *(line for p in members for line in (_distribution(p), _histogram(p))),
-        f"PAIRING seed={found.seed} base-draws-equal={_word(found.base_draws_equal)} "
-        f"oversized-to-xavier-limit={found.limit_ratio:{DECIMALS}}",
-        *map(_propagation, members),
-        f"REPRODUCIBILITY seed={found.seed} same-seed-equal={_word(found.same_seed_equal)} "
-        f"alternate-seed={found.alternate_seed} alternate-seed-different={_word(found.alternate_seed_different)}",
-        f"TRACE {NAME} END",
-    ]
-
-
-def _distribution(p: Population) -> str:
-    seed = "none" if p.seed is None else p.seed
-    return (
-        f"DISTRIBUTION kind={p.kind} seed={seed} limit={p.limit:{DECIMALS}} mean={p.mean:{DECIMALS}} "
-        f"variance={p.variance:{DECIMALS}}"
-    )
-
-
-def _histogram(p: Population) -> str:
-    return f"HISTOGRAM kind={p.kind} counts={_joined(p.counts)} percentages={_joined(p.percentages, DECIMALS)}"
-
-
-def _propagation(p: Population) -> str:
-    variances = p.expected_variances
-    return (
-        f"PROPAGATION kind={p.kind} variances={_joined(variances, DECIMALS)} "
-        f"display-variances={_joined(variances, 'z.0f')}"
-    )
-
-
-def _joined(values: Iterable[float], form: str = "") -> str:
-    return ",".join(f"{value:{form}}" for value in values)
-
-
-def _word(truth: bool) -> str:
-    return "yes" if truth else "no"
+def _check_words(line: str, ours: str) -> None:
+    """Refuse the first word of `line` that the populations it was read into would write differently."""
+    for given, due in zip(line.split(" "), ours.split(" "), strict=True):
+        if given != due:
+            raise ValueError(f"the rest of the trace makes it {due}, got {given}")
 
 
 _BLANK = Populations(
     0, 0, tuple(Population(kind, None, 0.0, 0.0, 0.0, (), ()) for kind in FACTORS), False, 0.0, False, False
 )
-"""Its trace has every line and key."""
+"""Its trace is the model of every line: the kinds, and their keys in order."""
 
 
 @contextmanager
@@ -150,11 +103,17 @@ def _split(line: str | None, model: str | None) -> tuple[str, dict[str, str]]:
         raise ValueError(f"the trace ended above, got {line!r}")
     words = model.split(" ")
     keys = [word.partition("=")[0] for word in words if "=" in word]
-    kind = " ".join(words[: len(words) - len(keys)])
+    count = len(words) - len(keys)
+    kind = " ".join(words[:count])
     if line is None or not f"{line} ".startswith(f"{kind} "):
         raise ValueError(f"expected {kind}, got {'nothing' if line is None else repr(line)}")
+    return kind, _values(line.split(" ")[count:], kind, keys)
+
+
+def _values(fields: list[str], kind: str, keys: list[str]) -> dict[str, str]:
+    """Return the values of ``key=value`` fields, which must have exactly `keys`, in their order."""
     values: dict[str, str] = {}
-    for field in line.split(" ")[len(words) - len(keys) :]:
+    for field in fields:
         key, equals, value = field.partition("=")
         if not equals:
             raise ValueError(f"{field!r} is not key=value")
@@ -168,11 +127,11 @@ def _split(line: str | None, model: str | None) -> tuple[str, dict[str, str]]:
         raise ValueError(f"key {missing[0]!r} is missing; {kind} has {', '.join(keys)}")
     if list(values) != keys:
         raise ValueError(f"the keys of {kind} stand in the order {', '.join(keys)}")
-    return kind, values
+    return values
 
 
 def _assemble(read: dict[str, list[dict[str, Any]]]) -> Populations:
-    """Make populations of what `_READERS` took from each kind of line."""
+    """Return the populations of the values that `_READERS` took from each kind of line."""
     (fixture,), (pairing,), (replay,) = read["FIXTURE"], read["PAIRING"], read["REPRODUCIBILITY"]
     seed = fixture["seed"]
     parts = zip(FACTORS, read["DISTRIBUTION"], read["HISTOGRAM"], strict=True)
@@ -231,4 +190,4 @@ _READERS: dict[str, dict[str, Callable[[str], Any]]] = {
     "PAIRING": {"base-draws-equal": _truth},
     "REPRODUCIBILITY": {"same-seed-equal": _truth, "alternate-seed": _seed, "alternate-seed-different": _truth},
 }
-"""kind of line -> what is read from it: all that does not follow from the rest of the trace."""
+"""kind of line -> key -> reader, of the keys whose values do not follow from the rest of the trace."""

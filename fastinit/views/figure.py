@@ -1,7 +1,7 @@
-"""Drawings of results: `draw(result)` gives a matplotlib figure, `save(result, path)` a file.
+"""What every drawing shares: its style and palette, an empty figure, and the file it is written to.
 
-Each kind of result registers its drawing here. ``matplotlib.figure`` is used directly, never pyplot: nothing
-global changes, and no window opens.
+What is drawn stands beside each experiment. ``matplotlib.figure`` is used directly, never pyplot: nothing global
+changes, and no window opens.
 """
 
 from __future__ import annotations
@@ -10,30 +10,21 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import singledispatch, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import numpy as np
-
-from ..diagnosis.expected import density
-from ..diagnosis.judge import Diagnosis
-from ..lessons.populations import EDGES, LAYERS, Population, Populations
-from ..lessons.report import LearnerReport
-from ..lessons.training import TARGET, DigitsRun, StartComparison
-from ..propagation.stack import HIGHEST, LOWEST, Comparison, Propagation
-
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_Dispatch = TypeVar("_Dispatch", bound=Callable[..., Any])
+_Draw = TypeVar("_Draw", bound=Callable[..., Any])
 
 FORMATS = (".svg", ".png")
+"""The suffixes of a drawing's file."""
 PALETTE = (
     "#2f7fc1", "#d55e00", "#0b9467", "#b8569b", "#a87b00", "#7d6bd0", "#808080", "#c4484d", "#00909c", "#95683c",
 )  # fmt: skip
-"""Line colours: each with a contrast of 3 or more to a page's light and to its dark paper."""
+"""Line colours; each has a contrast of 3 or more to a page's light paper and to its dark one."""
 STYLE: dict[str, Any] = {
     "font.size": 9.0,
     "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
@@ -47,10 +38,17 @@ STYLE: dict[str, Any] = {
     "svg.hashsalt": "fastinit",  # the same drawing gives the same bytes
     "svg.fonttype": "none",  # text stays text: readable by a screen reader, found by a search
 }
+"""matplotlib's parameters for every drawing."""
 
 
 def style() -> AbstractContextManager[None]:
-    """Return the context in which drawings are made and written: STYLE, whatever the user's matplotlibrc says."""
+    """Return the context to draw and to write a drawing in: `STYLE`, whatever the user's matplotlibrc says.
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib; the message names the extra to install.
+    """
     _matplotlib()
     return _styled()
 
@@ -65,43 +63,57 @@ def _styled() -> Iterator[None]:
         yield
 
 
-def _in_style(dispatch: _Dispatch) -> _Dispatch:
-    @wraps(dispatch)  # `register` with it
-    def styled(result: object) -> Any:
+def styled(draw: _Draw) -> _Draw:
+    """Decorate a function that draws a result: it runs in `style`."""
+
+    @wraps(draw)
+    def in_style(result: object) -> Any:
         with style():
-            return dispatch(result)
+            return draw(result)
 
-    return cast(_Dispatch, styled)
-
-
-@_in_style
-@singledispatch
-def draw(result: object) -> Figure:
-    """Return the drawing of a result, made in `style`."""
-    raise TypeError(f"there is no drawing of {type(result).__name__}")
-
-
-def save(result: object, path: str | os.PathLike[str]) -> None:
-    """Draw `result` into a new or replaced file whose suffix names the format: .svg or .png."""
-    suffix, drawing = format_of(path), draw(result)
-    with style():
-        drawing.savefig(path, metadata={"Date": None} if suffix == ".svg" else None)
-
-
-def format_of(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a figure's file, in lower case; ValueError for any but .svg and .png."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in FORMATS:
-        raise ValueError(f"a figure's file ends in {' or '.join(FORMATS)}, got {str(path)!r}")
-    return suffix
+    return cast(_Draw, in_style)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of so many inches."""
+    """Return an empty figure of `width` by `height` inches."""
     _matplotlib()
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def ink() -> str:
+    """Return the colour of axes and of lines that belong to no data."""
+    return str(_matplotlib().rcParams["axes.edgecolor"])
+
+
+def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a drawing to a new or replaced file.
+
+    Parameters
+    ----------
+    drawing : matplotlib.figure.Figure
+        What a result's ``figure()`` returns.
+    path : path
+        Its suffix names the format: .svg or .png.
+
+    Raises
+    ------
+    ValueError
+        For another suffix.
+    """
+    suffix = format_of(path)
+    with style():
+        # without a date, so that the same drawing gives the same bytes
+        drawing.savefig(path, metadata={"Date": None} if suffix == ".svg" else None)
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a drawing's file, in lower case; ValueError for any but .svg and .png."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"a figure's file ends in {' or '.join(FORMATS)}, got {str(path)!r}")
+    return suffix
 
 
 def _matplotlib() -> Any:
@@ -110,202 +122,3 @@ def _matplotlib() -> Any:
     except ImportError as error:
         raise ImportError("drawing needs matplotlib: pip install 'fastinit-weights[figures]'") from error
     return mpl
-
-
-# ---- one projection, three populations ---------------------------------------------------------------
-
-
-@draw.register(LearnerReport)
-def _(report: LearnerReport) -> Figure:
-    figure = new_figure(7.0, 2.8)
-    sampled, zero = figure.subplots(1, 2, sharey=True)
-    _two_by_two(sampled, report.weights, "sampled weights")
-    _two_by_two(zero, report.symmetry.gradient, "gradient at zero weights")
-    return figure
-
-
-def _two_by_two(axes: Axes, values: tuple[float, ...], title: str) -> None:
-    """Draw a [2, 2] matrix as bars: a group an input, a bar a hidden unit."""
-    for unit in range(2):
-        bars = axes.bar(
-            [row + (unit - 0.5) * 0.36 for row in range(2)], values[unit::2], 0.32, label=f"unit {unit}"
-        )
-        axes.bar_label(bars, fmt="{:.3f}", padding=2)
-    axes.set_xticks(range(2), ["input 0", "input 1"])
-    axes.margins(y=0.2)
-    axes.axhline(0, color=_matplotlib().rcParams["axes.edgecolor"], linewidth=0.8)
-    axes.set_title(title)
-    axes.legend()
-
-
-@draw.register(Populations)
-def _(found: Populations) -> Figure:
-    figure = new_figure(11.0, 6.4)
-    grid = figure.add_gridspec(3, 2, width_ratios=(2, 1))
-    panels = [figure.add_subplot(grid[row, 0]) for row in range(3)]
-    for number, (axes, population) in enumerate(zip(panels, found.members, strict=True)):
-        _binned(axes, population, f"C{number}")
-        axes.tick_params(labelbottom=axes is panels[-1])
-    panels[-1].set_xlabel("weight")
-    _depth_table(figure.add_subplot(grid[:, 1]), found.members)
-    return figure
-
-
-def _binned(axes: Axes, population: Population, colour: str) -> None:
-    width = EDGES[1] - EDGES[0]
-    bars = axes.bar(EDGES[:-1], population.percentages, width, align="edge", color=colour, edgecolor="none")
-    labels = [f"{n}\n{p:.1f} %" for n, p in zip(population.counts, population.percentages, strict=True)]
-    axes.bar_label(bars, labels, padding=2, fontsize="small")
-    axes.set_xticks(EDGES)
-    axes.set_xlim(EDGES[0], EDGES[-1])
-    axes.margins(y=0.35)
-    axes.set_yticks([])
-    axes.set_title(
-        f"{population.kind}: limit {population.limit:.4g}, measured mean {population.mean:.4g}, "
-        f"variance {population.variance:.4g}",
-        loc="left",
-    )
-
-
-def _depth_table(axes: Axes, members: tuple[Population, ...]) -> None:
-    axes.set_axis_off()
-    axes.set_title("expected, not measured:\nsignal variance after linear layers")
-    table = axes.table(
-        [[f"{p.expected_variances[layer]:g}" for p in members] for layer in range(LAYERS + 1)],
-        rowLabels=[f"layer {layer}" for layer in range(LAYERS + 1)],
-        colLabels=[p.kind for p in members],
-        cellLoc="center",
-        edges="horizontal",
-        loc="upper center",
-    )
-    table.scale(1, 1.8)
-    for cell in table.get_celld().values():
-        cell.set(facecolor="none", edgecolor=_matplotlib().rcParams["axes.edgecolor"], linewidth=0.4)
-
-
-# ---- training from different starts ------------------------------------------------------------------
-
-
-@draw.register(StartComparison)
-def _(result: StartComparison) -> Figure:
-    """Loss and accuracy by epoch, lowest to highest seed shaded; dead units and similar units before and after."""
-    figure = new_figure(10.0, 7.5)
-    (losses, accuracies), (dead, cosines) = figure.subplots(2, 2)
-    epochs = range(result.epochs + 1)
-    for place, start in enumerate(result.starts):
-        for axes, quantity in ((losses, "loss"), (accuracies, "accuracy")):
-            curve = start.curve(quantity)
-            axes.plot(epochs, curve.mean(axis=0), color=f"C{place}", linewidth=1.2, label=start.name)
-            axes.fill_between(
-                epochs, curve.min(axis=0), curve.max(axis=0), color=f"C{place}", alpha=0.15, linewidth=0
-            )
-    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
-    accuracies.set(title="held-out accuracy", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
-    _before_and_after(dead, result, "dead", "share of dead hidden units")
-    _before_and_after(cosines, result, "cosine", "largest cosine of two units' weights")
-    handles, names = losses.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=5)
-    figure.suptitle(result.title)
-    return figure
-
-
-def _before_and_after(axes: Axes, result: StartComparison, quantity: str, title: str) -> None:
-    """Draw a pair of bars a start: the mean over the seeds before training and after."""
-    places = np.arange(len(result.starts))
-    for shift, epoch, alpha in ((-0.2, 0, 0.4), (0.2, -1, 1.0)):
-        means = [start.curve(quantity)[:, epoch].mean() for start in result.starts]
-        colors = [f"C{place}" for place in places]
-        axes.barh(places + shift, means, height=0.36, color=colors, alpha=alpha)
-    axes.set(title=title, xlabel="pale: before training; full: after", xlim=(0, 1), ylim=(len(places) - 0.5, -0.5))
-    axes.set_yticks(places, [start.name for start in result.starts])
-    axes.grid(visible=False, axis="y")
-
-
-@draw.register(DigitsRun)
-def _(result: DigitsRun) -> Figure:
-    """Loss and accuracy by epoch."""
-    figure = new_figure(8.0, 3.2)
-    losses, accuracies = figure.subplots(1, 2)
-    losses.plot([state.loss for state in result.states])
-    losses.set(title="training loss", xlabel="epoch", ylabel="cross-entropy (nats)", yscale="log")
-    accuracies.plot([state.accuracy for state in result.states])
-    accuracies.axhline(TARGET, color="0.5", linewidth=0.8, linestyle="--")
-    accuracies.set(title="held-out accuracy; dashed: 95 %", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
-    figure.suptitle(result.tables()[0].caption)
-    return figure
-
-
-# ---- signals through depth ---------------------------------------------------------------------------
-
-DECADES = 1e-9, 1e9
-"""What the axis of magnitudes shows; beyond it a signal is lost anyway."""
-
-
-@draw.register(Comparison)
-def _signals(result: Comparison) -> Figure:
-    """Draw the magnitudes of several networks against depth, activations beside gradients."""
-    figure = new_figure(9.0, 4.2)
-    deepest = max(run.stack.layers for run in result.runs)
-    panels = (("activations", "rms over the input's"), ("gradients", "rms over the last layer's"))
-    axes = figure.subplots(1, 2)
-    for axis, (name, magnitude) in zip(axes, panels, strict=True):
-        axis.set(yscale="log", ylim=DECADES, xlim=(0, deepest), title=name, xlabel="layer", ylabel=magnitude)
-        axis.axhspan(LOWEST, HIGHEST, color="0.5", alpha=0.25, linewidth=0, label="0.5 to 2")
-        for number, run in enumerate(result.runs):
-            signal, layers, color = getattr(run, name), range(run.stack.layers + 1), f"C{number}"
-            start = signal.median[signal.start]
-            dead = not signal.median[signal.end]
-            label = f"{run.stack.name}{' (exactly 0)' if dead else ''}"
-            axis.plot(layers, [size / start for size in signal.median], color=color, label=label)
-            low, high = ([size / start for size in sizes] for sizes in (signal.low, signal.high))
-            axis.fill_between(layers, low, high, color=color, alpha=0.25, linewidth=0)
-            if signal.expected is not None:
-                expected = [size / signal.expected[signal.start] for size in signal.expected]
-                axis.plot(layers, expected, "--", color=color, linewidth=0.8)
-    axes[1].plot([], [], "--", color="0.5", linewidth=0.8, label="expected")
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figure
-
-
-@draw.register(Propagation)
-def _(result: Propagation) -> Figure:
-    return _signals(Comparison(result.stack.name, (result,)))
-
-
-# ---- a diagnosed checkpoint --------------------------------------------------------------------------
-
-
-@draw.register(Diagnosis)
-def _(result: Diagnosis) -> Figure:
-    """Draw the histograms of the tensors found wrong, then of the largest, at most twelve."""
-    wrong = {name for finding in result.findings for name in finding.tensors}
-    shown = [(t, t.measured) for t in result.tensors if t.measured is not None and t.measured.sampled]
-    shown.sort(key=lambda pair: (pair[0].name not in wrong, -pair[0].spec.size))
-    shown = shown[:12]
-    if not shown:
-        figure = new_figure(3.4, 1.0)
-        figure.text(0.5, 0.5, "no tensor of weights to draw", ha="center", va="center")
-        return figure
-    columns = min(3, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = new_figure(3.4 * columns, 0.4 + 2.3 * rows)
-    cells = figure.subplots(rows, columns, squeeze=False).ravel()
-    for cell, (tensor, measured) in zip(cells, shown, strict=False):
-        low, high = measured.limits
-        edges = np.linspace(low, high, len(measured.histogram) + 1)
-        heights = np.array(measured.histogram) / measured.sampled / np.diff(edges)
-        color = PALETTE[7] if tensor.name in wrong else PALETTE[0]
-        cell.stairs(heights, edges, fill=True, color=color, alpha=0.6)
-        grid = np.linspace(low, high, 200)
-        expected = None if tensor.expected is None else density(tensor.expected.content, grid)
-        if expected is not None:
-            cell.plot(grid, expected, color="black", linewidth=1)
-        elif tensor.expected is not None:
-            for side in (-1, 1):
-                cell.axvline(side * tensor.expected.std, color="black", linewidth=1, linestyle="--")
-        cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False)
-        cell.set_yticks([])
-        cell.locator_params(axis="x", nbins=4)
-    for cell in cells[len(shown) :]:
-        cell.set_axis_off()
-    return figure

@@ -1,7 +1,7 @@
-"""One self-contained HTML page out of paragraphs, tables and figures: no file beside it, no network.
+"""One self-contained HTML page made of paragraphs, tables and figures; it loads no other file.
 
-Its look is page.css and its only script, which sorts tables, page.js. The page's own content security policy lets
-nothing else run or load, so that not even a mistake here could make a tensor's name act.
+page.css is its look, page.js its only script, which sorts tables. The page's own content security policy lets
+nothing else run or load: a tensor's name is anyone's text, and even if it were not escaped it could not act.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import io
+import os
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -28,33 +29,66 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The title of a section."""
+    """The title of a section.
+
+    Attributes
+    ----------
+    text : str
+        Plain text; markup in it is shown, not obeyed.
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing, and a caption that says what in it is measured and what is only expected."""
+    """A drawing and its caption.
+
+    Attributes
+    ----------
+    drawing : matplotlib.figure.Figure
+        Becomes an SVG element of the page.
+    caption : str
+        Says which part of the drawing is measured, and which is only expected.
+    """
 
     drawing: Drawing
     caption: str
 
 
 Part = str | Heading | Table | Figure
-"""A string is a paragraph."""
+"""What a page is made of; a string is a paragraph."""
+
+
+def save(page: str, path: str | os.PathLike[str]) -> None:
+    """Write a page, as `page` and a result's ``page()`` return it, to a new or replaced file."""
+    Path(path).write_text(page, encoding="utf-8")
 
 
 def page(title: str, parts: Iterable[Part]) -> str:
-    """Return the page's text, complete from doctype to ``</html>``; the same parts give the same text."""
-    style, script = (_HERE / "page.css").read_text("utf-8"), (_HERE / "page.js").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    """Return the page's text, complete from doctype to ``</html>``; the same parts give the same text.
+
+    Parameters
+    ----------
+    title : str
+        Of the window and of the page.
+    parts : iterable of Part
+        In their order on the page. With two headings or more, links to them come first.
+    """
+    script = _asset("page.js")
     numbered = _numbered(parts)
-    return f"""\
+    return _TEMPLATE.format(
+        policy=_policy(script),
+        version=__version__,
+        title=html.escape(title),
+        style=_asset("page.css"),
+        contents=_contents(numbered),
+        main="".join(_part(*each) for each in numbered),
+        script=script,
+    )
+
+
+_TEMPLATE = """\
 <!doctype html>
 <html lang="en">
 <head>
@@ -62,26 +96,37 @@ def page(title: str, parts: Iterable[Part]) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta name="generator" content="fastinit {__version__}">
+<meta name="generator" content="fastinit {version}">
 <link rel="icon" href="data:,">
-<title>{html.escape(title)}</title>
+<title>{title}</title>
 <style>
 {style}</style>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
 <header>
-<h1>{html.escape(title)}</h1>
-{_contents(numbered)}</header>
+<h1>{title}</h1>
+{contents}</header>
 <main id="content" tabindex="-1">
-{"".join(_part(*each) for each in numbered)}</main>
+{main}</main>
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-_HERE = Path(__file__).parent
+def _asset(name: str) -> str:
+    """Return the text of a file beside this module."""
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+def _policy(script: str) -> str:
+    """Return the content security policy that allows `script`, styles and embedded images, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _numbered(parts: Iterable[Part]) -> list[tuple[Part, int]]:
@@ -130,20 +175,14 @@ _COLOURS = {"#000000": "currentColor", "#ffffff": "var(--paper)"}
 
 
 def _svg(drawing: Drawing, name: str) -> str:
-    """Return a drawing as an SVG element, named by the page's element whose id is `name`.
+    """Return a drawing as an SVG element, labelled by the page's element whose id is `name`.
 
     matplotlib writes a file of its own. Inside a page its ids must not meet the next figure's, HTML knows its
-    namespaces already, and black and white become the page's ink and paper, so that it is readable in the dark.
+    namespaces already, and black and white become the page's ink and paper, so that a dark page is readable.
     """
-    file = io.BytesIO()
-    with figures.style():
-        drawing.savefig(file, format="svg")
-    root = ET.fromstring(file.getvalue())
-    del root[:2]  # the metadata, and a style sheet that would hold for the whole page
+    root = _as_tree(drawing)
     ids = {element.get("id") for element in root.iter()}
-    used = ids & {
-        each for element in root.iter() for value in element.attrib.values() for each in _ID.findall(value)
-    }
+    used = ids & _references(root)
 
     def in_page(found: re.Match[str]) -> str:
         return f"#{name}-{found[1]}" if found[1] in used else _COLOURS.get(found[0], found[0])
@@ -160,6 +199,22 @@ def _svg(drawing: Drawing, name: str) -> str:
         "style": f"--width: {root.attrib['width']}",
     }
     return ET.tostring(root, encoding="unicode")
+
+
+def _as_tree(drawing: Drawing) -> ET.Element:
+    """Return matplotlib's SVG without its metadata and its style sheet, which would hold for the whole page."""
+    file = io.BytesIO()
+    with figures.style():
+        drawing.savefig(file, format="svg")
+    root = ET.fromstring(file.getvalue())
+    del root[:2]
+    return root
+
+
+def _references(root: ET.Element) -> set[str | None]:
+    """Return the ids that any attribute below `root` refers to."""
+    values = (value for element in root.iter() for value in element.attrib.values())
+    return {found for value in values for found in _ID.findall(value)}
 
 
 def _local(name: str) -> str:

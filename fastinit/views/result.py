@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Result:
     """Something that was measured or checked.
 
-    A subclass gives `lines`, `facts` and `tables`, and `passed` where it can fail. The views of an experiment stand
-    beside it, and are imported by `figure` and `page` alone: neither needs matplotlib before it is called.
+    A subclass gives `lines`, `facts` and `tables`; `passed` where it can fail; `figure` and `page` where it has
+    them. Those two import the experiment's views, which stand beside it, so that nothing else loads matplotlib.
     """
 
     __slots__ = ()

@@ -9,15 +9,13 @@ import re
 import shutil
 
 import pytest
-from conftest import ROOT
-from page_parts import HOSTILE, ROWS, TABLE, parts
+from page_parts import HOSTILE, RESULTS, ROWS, TABLE, parts
 
 from fastinit.views import page as html
 from fastinit.views.table import Table
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DESK, PHONE = {"width": 1200, "height": 800}, {"width": 360, "height": 640}
-COMMITTED = sorted((ROOT / "docs" / "reports").glob("*.html"))
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +75,15 @@ def visit(browser):
         yield visit
 
 
-@pytest.fixture(scope="module", params=[None, *COMMITTED], ids=["every part", *(path.stem for path in COMMITTED)])
-def page(request, browser, every_part):
-    """The page of every part, then each committed one; loaded once, so a test says what it needs of it."""
+@pytest.fixture(scope="module", params=[None, *RESULTS], ids=["every part", *RESULTS])
+def page(request, browser, every_part, tmp_path_factory):
+    """The page of every part, then that of each result; loaded once, so a test says what it needs of it."""
+    path = every_part
+    if request.param:
+        path = tmp_path_factory.mktemp("result") / "page.html"
+        html.save(RESULTS[request.param]().page(), path)
     with listening(browser) as visit:
-        yield visit(request.param or every_part)
+        yield visit(path)
 
 
 def column(page, number):
@@ -216,9 +218,6 @@ def test_the_policy_stops_what_escaping_would_miss(browser, every_part):
     assert page.title() != "owned"
     assert any("Content Security Policy" in each for each in heard)
     context.close()
-
-
-EVERY = pytest.mark.parametrize("path", [None, *COMMITTED], ids=["every part", *(path.stem for path in COMMITTED)])
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 1200])
