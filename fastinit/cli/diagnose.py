@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose the file; status 1 where a tensor is wrong."""
-    from ..diagnosis.judge import diagnose  # noqa: PLC0415
+    from ..diagnosis import diagnose  # noqa: PLC0415
 
     if options.plan and (options.policy or options.seed is not None):
         raise ValueError("--plan already says seed and policy; leave out --seed and --policy")
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             rules=_rules(options.expect),
             progress=progress,
         )
-    return deliver(options, diagnosis, good=bool(diagnosis))
+    return deliver(options, diagnosis)
 
 
 def _read_plan(path: str) -> Plan:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..views.result import Result
 
 GOOD = 0
 """Exit status: done, and every check holds."""
@@ -16,18 +19,18 @@ REFUSED = 2
 """Exit status: wrong usage, or a refused request."""
 
 
-def deliver(options: argparse.Namespace, result: Any, lines: list[str] | None = None, *, good: bool = True) -> int:
-    """Print a result as text (its own lines, or `lines`) or JSON, write the views asked for, return the status."""
-    options.status = GOOD if good else FAILED
+def deliver(options: argparse.Namespace, result: Result) -> int:
+    """Write the views asked for, print the result as text or JSON, and return the status it deserves."""
+    options.status = GOOD if result.passed else FAILED
     if options.figure:
-        from ..views import figure as figures  # noqa: PLC0415
+        from ..views import figure  # noqa: PLC0415
 
-        figures.save(result, options.figure)
+        figure.save(result.figure(), options.figure)
     if options.html:
-        from ..views import pages_old as pages  # noqa: PLC0415
+        from ..views import page  # noqa: PLC0415
 
-        pages.save(result, options.html)
-    print_either(options, result.facts(), lines or result.lines())
+        page.save(result.page(), options.html)
+    print_either(options, result.facts(), result.lines())
     return int(options.status)
 
 

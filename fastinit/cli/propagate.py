@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .options import add_seed, add_views
 from .printing import deliver
+
+if TYPE_CHECKING:
+    from ..views.result import Result
 
 NETWORK = ("activation", "initializer", "layers", "residual_layers", "width")
 """The options that describe a network; the lesson's networks are fixed."""
@@ -57,15 +60,13 @@ def run(options: argparse.Namespace) -> int:
     return deliver(options, _measure(options.lesson, network, sample))
 
 
-def _measure(lesson: bool, network: dict[str, Any], sample: dict[str, Any]) -> Any:
-    from ..propagation import stack as propagation  # noqa: PLC0415
+def _measure(lesson: bool, network: dict[str, Any], sample: dict[str, Any]) -> Result:
+    from .. import propagation  # noqa: PLC0415
 
     if lesson:
         return propagation.lesson(**sample)
-    names = {"initializer": "init", "residual_layers": "blocks"}
-    network = {names.get(name, name): value for name, value in network.items()}
-    if "blocks" in network:
+    if "residual_layers" in network:
         return propagation.residual_stack(**network, **sample)
-    if "init" in network:
+    if "initializer" in network:
         return propagation.propagate(**{"activation": "relu", **network}, **sample)
-    return propagation.six_schemes(**network, **sample)
+    return propagation.compare_initializers(**network, **sample)

@@ -17,7 +17,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the trace; status 1 where one of its checks fails."""
     from ..lessons.populations import measure_populations  # noqa: PLC0415
-    from ..lessons.trace import render_trace  # noqa: PLC0415
 
-    found = measure_populations(options.seed)
-    return deliver(options, found, render_trace(found).splitlines(), good=found.holds)
+    return deliver(options, measure_populations(options.seed))
