@@ -64,7 +64,8 @@ def test_shards_are_read_by_their_index(tmp_path):
     homes = {"c.w": "2.safetensors", "a.w": "1.safetensors", "b.w": "1.safetensors"}
     index.write_text(json.dumps({"metadata": {}, "weight_map": homes}))
     assert findings(index) == {("equal", ("c.w", "a.w"))}
-    for homes in ({"c.w": "1.safetensors"}, {"a.w": "../1.safetensors"}, {"a.w": 3}, {"a.w": "none"}, {}, []):
+    homes_of_a = ("../1.safetensors", "\ud800", "none", 3)
+    for homes in ({"c.w": "1.safetensors"}, *({"a.w": home} for home in homes_of_a), {}, []):
         index.write_text(json.dumps({"weight_map": homes}))
         with pytest.raises(CheckpointError, match=r"index\.json|none"):
             diagnose(index)
@@ -74,6 +75,9 @@ HOSTILE = {
     "an empty file": b"",
     "a length past the file": safetensors_bytes(b"{}", length=5000),
     "data cut off": safetensors_bytes({"w": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}}, bytes(35)),
+    "a name with a control character": safetensors_bytes(
+        {"a\x01": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(4)
+    ),
     "metadata of a plan that is none": safetensors_bytes({"__metadata__": {"fastinit.seed": "x"}}),
 }
 

@@ -25,7 +25,7 @@ from .._files.opening import open_file, read_bounded
 from .._files.safetensors import HEADER_LIMIT, Header, read_header
 from .._files.specs import TensorSpec
 from ..checkpoint import Progress
-from ..errors import CheckpointError
+from ..errors import CheckpointError, InitializationError
 
 _Array = np.ndarray[Any, Any]
 
@@ -187,7 +187,10 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
     file = stack.enter_context(open_file(path))
-    return file.fileno(), read_header(file, str(path))
+    try:
+        return file.fileno(), read_header(file, str(path))
+    except InitializationError as error:  # of a name that no tensor can have, which does not say where it stands
+        raise CheckpointError(f"{path}: {error}") from error
 
 
 def _stored(name: str, path: Path, descriptor: int, header: Header) -> StoredTensor:
@@ -199,11 +202,17 @@ def _weight_map(path: Path) -> dict[str, str]:
     if not isinstance(homes, dict) or not homes:
         raise CheckpointError(f"{path} has no weight_map from tensor names to files")
     for name, home in homes.items():
-        if not isinstance(home, str) or home in ("", ".", "..") or set(home) & {"/", "\\", "\0"}:
+        if not isinstance(home, str) or not _is_file_name(home):
             raise CheckpointError(
                 f"{path}: tensor {name!r} lies in {home!r}; expected a file name beside the index"
             )
     return homes
+
+
+def _is_file_name(home: str) -> bool:
+    """Say whether such a file can lie beside the index: the name is no path and has no lone surrogate."""
+    is_path = home in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(home)
+    return not is_path and home == home.encode(errors="ignore").decode()
 
 
 def summaries(
