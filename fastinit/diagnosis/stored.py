@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -228,34 +228,45 @@ def summaries(
         How many (default: as for fills).
     progress : callable, optional
         Called with (bytes done, bytes in all, tensor name).
+
+    Returns
+    -------
+    list of Summary
+        One for each tensor.
     """
-    spans = [
-        (number, begin, min(begin + SPAN_BYTES, tensor.spec.nbytes))
-        for number, tensor in enumerate(tensors)
-        for begin in range(0, tensor.spec.nbytes, SPAN_BYTES)
-    ]
+    spans = [_Span(tensor, begin) for tensor in tensors for begin in range(0, tensor.spec.nbytes, SPAN_BYTES)]
     total, done = sum(tensor.spec.nbytes for tensor in tensors), 0
     found: list[_core.Summary] = []
-
-    def measure(span: tuple[int, int, int]) -> _core.Summary:
-        number, begin, end = span
-        return tensors[number].summary(begin, end)
-
-    for (number, begin, end), summary in zip(spans, _in_order(measure, spans, threads), strict=True):
-        if begin:
+    for span, summary in zip(spans, _in_order(spans, threads), strict=True):
+        if span.begin:
             found[-1].merge(summary)
         else:
             found.append(summary)
-        done += end - begin
+        done += span.end - span.begin
         if progress is not None:
-            progress(done, total, tensors[number].name)
+            progress(done, total, span.tensor.name)
     return found
 
 
-def _in_order(work: Any, spans: Sequence[Any], threads: int | None) -> Iterable[Any]:
+class _Span(NamedTuple):
+    """The bytes of a tensor that a thread takes at a time."""
+
+    tensor: StoredTensor
+    begin: int
+
+    @property
+    def end(self) -> int:
+        return min(self.begin + SPAN_BYTES, self.tensor.spec.nbytes)
+
+    def summary(self) -> _core.Summary:
+        return self.tensor.summary(self.begin, self.end)
+
+
+def _in_order(spans: Sequence[_Span], threads: int | None) -> Iterator[_core.Summary]:
+    """Yield the summaries in the order of the spans, whichever thread ends first."""
     count = min(default_threads() if threads is None else threads, len(spans))
     if count <= 1:
-        yield from map(work, spans)
+        yield from map(_Span.summary, spans)
         return
     with ThreadPoolExecutor(count, thread_name_prefix="fastinit") as pool:
-        yield from pool.map(work, spans)
+        yield from pool.map(_Span.summary, spans)
