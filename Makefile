@@ -4,8 +4,8 @@ BIN := $(VENV)/bin
 LAYOUT ?= all-minilm-l6-v2
 SEED ?= 17
 
-C_FILES := $(filter-out csrc/quantile_table.h, $(wildcard csrc/*.[ch] tests/native/*.c))
-SOURCES := pyproject.toml setup.py $(wildcard csrc/*.[ch] fastinit/*.pyx)
+C_FILES := $(filter-out csrc/quantile_table.h, $(wildcard csrc/*.[ch] csrc/levels/*.[ch] tests/native/*.c))
+SOURCES := pyproject.toml setup.py $(wildcard csrc/*.[ch] csrc/levels/*.[ch] fastinit/*.pyx)
 
 .PHONY: run test accuracy pictures lint bench wheel clean
 

@@ -28,8 +28,8 @@ class Abi3Wheel(bdist_wheel):
 
 core = Extension(
     "fastinit._core",
-    sources=["fastinit/_core.pyx", *sorted(str(path) for path in Path("csrc").glob("*.c"))],
-    depends=sorted(str(path) for path in Path("csrc").glob("*.h")),
+    sources=["fastinit/_core.pyx", *sorted(str(path) for path in Path("csrc").rglob("*.c"))],
+    depends=sorted(str(path) for path in Path("csrc").rglob("*.h")),
     include_dirs=["csrc"],
     extra_compile_args=compile_args,
     define_macros=[

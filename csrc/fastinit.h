@@ -1,17 +1,19 @@
-/* fastinit's C core: the one header its callers see.
+/* fastinit's C core: the one header its callers see. Read it from top to bottom:
  *
+ *   FI_EACH_*       the lists of bases and dtypes
  *   fi_spec_init    what to draw: distribution + dtype -> constants, checked once
  *   fi_region       where to: any strided memory, and which draw each of its elements takes
  *   fi_fill         a range of a region; pure, reentrant, any number of threads at once
- *   fi_level_*      which kernels run
  *   fi_scale        fan arithmetic, in the same floating-point environment as the kernels
  *   fi_narrow       a finished float64 tensor to its dtype
  *   fi_summarize    what stored weights hold
+ *   fi_level_*      which kernels run
  *   fi_next_*       one draw at a time, in the shape numpy's bit generators have
  */
 #ifndef FASTINIT_H
 #define FASTINIT_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,27 +28,50 @@ typedef enum {
     FI_UNSUPPORTED_LEVEL /* this CPU or operating system cannot run it */
 } fi_status;
 
-/* With k the top 53 bits of a draw, u = k * 2^-53 and all arithmetic in float64:
+/* The bases. With k the top 53 bits of a draw, u = k * 2^-53 and all arithmetic in float64:
+ *
  *   FI_CONSTANT          p[0]                         takes no draws
  *   FI_UNIFORM           p[0] + (p[1] - p[0]) * u     in [p[0], p[1]): two roundings
  *   FI_CENTERED_UNIFORM  p[0] * (2u - 1)              in [-p[0], p[0]): one rounding
  *   FI_NORMAL            p[0] + p[1] * z              two roundings; z as in quantile.h
- *   FI_TRUNCATED         p[0] + p[1] * z              z on [p[2], p[3]] as in truncated.h, whose four constants
+ *   FI_TRUNCATED_NORMAL  p[0] + p[1] * z              z on [p[2], p[3]] as in truncated.h, whose four constants
  *                                                     p[4] to p[7] are
- * then the value is rounded once, to nearest even, to the dtype, and clamped to the interval's values
- * in that dtype (FI_TRUNCATED: p[0] + p[1] * bound, both inclusive). */
-typedef enum { FI_CONSTANT = 0, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_NORMAL, FI_TRUNCATED, FI_BASES } fi_base;
-#define FI_PARAMETERS 8
+ *
+ * Then the value is rounded once, to nearest even, to the dtype, and clamped to the interval's values in that
+ * dtype (truncated: p[0] + p[1] * bound, both inclusive).
+ *
+ * This list and the next are the only ones: enums, tables, kernels and Python's names are made from them, so a
+ * base or a dtype that lacks a part does not compile. `with` is handed to every X(with, ...), because one list
+ * must be able to run inside the other. */
+#define FI_EACH_BASE(X, with)                      \
+    X(with, FI_CONSTANT, constant)                 \
+    X(with, FI_UNIFORM, uniform)                   \
+    X(with, FI_CENTERED_UNIFORM, centered_uniform) \
+    X(with, FI_NORMAL, normal)                     \
+    X(with, FI_TRUNCATED_NORMAL, truncated_normal)
 
-typedef enum {
-    FI_FLOAT64 = 0,
-    FI_FLOAT32,
-    FI_FLOAT16,
-    FI_BFLOAT16,
-    FI_FLOAT8_E4M3FN,
-    FI_FLOAT8_E5M2,
-    FI_DTYPES
-} fi_dtype;
+/* The dtypes: X(with, constant, name, bits, C type that holds a weight, bits of the stored significand, bias of
+ * the exponent, largest finite value). */
+#define FI_EACH_DTYPE(X, with)                                       \
+    X(with, FI_FLOAT64, float64, 64, double, 52, 1023, DBL_MAX)      \
+    X(with, FI_FLOAT32, float32, 32, float, 23, 127, FLT_MAX)        \
+    X(with, FI_FLOAT16, float16, 16, uint16_t, 10, 15, 65504)        \
+    X(with, FI_BFLOAT16, bfloat16, 16, uint16_t, 7, 127, 0x1.FEp127) \
+    X(with, FI_FLOAT8_E4M3FN, float8_e4m3fn, 8, uint8_t, 3, 7, 448)  \
+    X(with, FI_FLOAT8_E5M2, float8_e5m2, 8, uint8_t, 2, 15, 57344)
+
+#define FI_ENUMERATOR(with, constant, ...) constant,
+#define FI_COUNTED(with, ...) +1
+typedef enum { FI_EACH_BASE(FI_ENUMERATOR, ) } fi_base;
+typedef enum { FI_EACH_DTYPE(FI_ENUMERATOR, ) } fi_dtype;
+/* Not enumerators of the two: then a switch would have to serve them. */
+enum { FI_BASES = FI_EACH_BASE(FI_COUNTED, ), FI_DTYPES = FI_EACH_DTYPE(FI_COUNTED, ), FI_PARAMETERS = 8 };
+#undef FI_ENUMERATOR
+#undef FI_COUNTED
+
+/* "float64", "truncated_normal": what Python calls them. */
+const char *fi_base_name(fi_base base);
+const char *fi_dtype_name(fi_dtype dtype);
 
 typedef struct {
     fi_base base;
@@ -61,7 +86,7 @@ typedef struct {
     double low_tail, high_tail, width, split;     /* truncated, near zero: see truncated_near */
     double inner, outer_share, span, inner_mills; /* truncated, far from it: see fi_truncated_far */
     bool far;                                     /* which of the two */
-    bool plain;                                   /* only the portable level serves: see prepare in fill.c */
+    bool plain;                                   /* only the portable level serves: see spec.c */
 } fi_spec;
 
 fi_status fi_spec_init(fi_spec *spec, fi_base base, fi_dtype dtype, const double *parameters);
@@ -84,8 +109,8 @@ typedef struct {
 void fi_region_normalize(fi_region *region);
 int64_t fi_region_size(const fi_region *region);
 
-/* How the memory is best written: `stream` decides for large regions, and memory that no page backs yet
- * is advised to be backed by huge ones. The region is normalized. */
+/* Decide how the memory of a normalized region is best written: set `stream`, and ask for huge pages where no page
+ * backs a large region yet. */
 typedef enum { FI_STORES_AUTO = 0, FI_STORES_ORDINARY, FI_STORES_STREAMING } fi_stores;
 void fi_region_prepare(fi_region *region, fi_dtype dtype, fi_stores stores);
 
@@ -134,17 +159,18 @@ void fi_summary_merge(fi_summary *a, const fi_summary *b);
 /* Little-endian stored bits to float64, exactly. */
 void fi_widen(double *values, const void *bits, int64_t count, fi_dtype dtype);
 
-/* The compiler and the flags this was built with. */
-const char *fi_build_compiler(void);
-const char *fi_build_flags(void);
-
-/* Whether the level in use equals the portable one, and that one known values, on a few runs. */
-bool fi_level_self_test(void);
 const char *fi_level_name(void);
 int fi_level_count(void);
 const char *fi_level_at(int i);
 bool fi_level_supported(int i);
 fi_status fi_level_select(const char *name); /* NULL: the best supported */
+
+/* The compiler and the flags that this was built with. */
+const char *fi_build_compiler(void);
+const char *fi_build_flags(void);
+
+/* Whether the level in use, and the portable one, give known weights for every base and dtype. */
+bool fi_self_test(void);
 
 uint64_t fi_advance(uint64_t state, uint64_t draws);
 uint64_t fi_next_u64(void *state);

@@ -7,9 +7,20 @@
 #ifndef FI_FPENV_H
 #define FI_FPENV_H
 
+#include <float.h>
+
+/* What the compiler does to arithmetic cannot be undone at run time. */
+#if defined(__FAST_MATH__) || defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "fastinit promises bits: compile it without -ffast-math and -Ofast"
+#endif
+/* 1 (s390x) widens float arithmetic to double: there is none here. 2 (x87) widens double. */
+#if !defined(FLT_EVAL_METHOD) || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
+#error "fastinit promises bits: float64 arithmetic must not be wider (on x86 use -msse2 -mfpmath=sse)"
+#endif
+
 #if defined(__SSE2__) || defined(_M_X64)
 
-#include <immintrin.h>
+#include <xmmintrin.h>
 typedef unsigned int fp_state;
 static inline fp_state fp_enter(void) {
     fp_state host = _mm_getcsr();

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "fma.h"
+#include "fpenv.h"
 
 #define FI_ALIGNED __attribute__((aligned(64)))
 #define FI_QUANTILE_CUT 0x1p-8                   /* y from here up: the centre */

@@ -1,4 +1,4 @@
-/* SplitMix64 and its index law.
+/* SplitMix64, its index law, and the exact numbers that are made of a draw.
  *
  * Draw i (from 0) of a stream whose state is s is
  *
@@ -9,6 +9,13 @@
  *
  * Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
  * (the mix is Stafford's variant 13). The seed is the raw state before the first increment.
+ *
+ * The numbers: k is the top 53 bits of a draw, 0 <= k < 2^53. Every map is exact and non-decreasing in k.
+ *
+ *   function          interval        spacing     smallest (k = 0)   largest (k = 2^53 - 1)
+ *   unit_closed_open  [0, 1)          2^-53       0                  1 - 2^-53
+ *   centered_step     [-2^52, 2^52)   1           -2^52              2^52 - 1
+ *   centered_odd      (-2^53, 2^53)   2           1 - 2^53           2^53 - 1
  */
 #ifndef FI_SPLITMIX64_H
 #define FI_SPLITMIX64_H
@@ -29,5 +36,13 @@ static inline uint64_t splitmix64_next(uint64_t *state) {
     *state += FI_GAMMA;
     return mix64(*state);
 }
+
+static inline uint64_t top53(uint64_t draw) { return draw >> 11; }
+
+static inline double unit_closed_open(uint64_t draw) { return (double)top53(draw) * 0x1p-53; }
+
+static inline double centered_step(uint64_t draw) { return (double)((int64_t)top53(draw) - (INT64_C(1) << 52)); }
+
+static inline double centered_odd(uint64_t draw) { return 2 * centered_step(draw) + 1; }
 
 #endif

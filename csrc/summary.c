@@ -1,14 +1,5 @@
 /* Summaries of stored weights: the entry points, and how two of them become one. */
-#include "fpenv.h"
-#include "kernels.h"
-#define FI_VECTOR 2
 #include "summary.h"
-
-void fi_summarize(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype) {
-    fp_state host = fp_enter();
-    fi_level_current()->summarize(summary, bits, count, dtype);
-    fp_leave(host);
-}
 
 /* Pebay (2008), "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order
  * statistical moments", equations 2.1; for the second moment it is Chan, Golub and LeVeque's (1979). */
@@ -44,6 +35,20 @@ void fi_summary_merge(fi_summary *a, const fi_summary *b) {
     merge_moments(a, b);
     fp_leave(host);
     a->count += b->count;
+}
+
+/* The moments of a block are taken in the level's registers; the blocks are joined here, in order. */
+void fi_summarize(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype) {
+    const fi_level *level = fi_level_current();
+    int64_t itemsize = formats[dtype].bits / 8;
+    fp_state host = fp_enter();
+    for (int64_t begin = 0; begin < count; begin += SUMMARY_BLOCK) {
+        int64_t length = count - begin < SUMMARY_BLOCK ? count - begin : SUMMARY_BLOCK;
+        fi_summary block = {.anchor = summary->anchor};
+        level->summarize(&block, summary, (const char *)bits + begin * itemsize, length, dtype);
+        fi_summary_merge(summary, &block);
+    }
+    fp_leave(host);
 }
 
 void fi_widen(double *values, const void *bits, int64_t count, fi_dtype dtype) {

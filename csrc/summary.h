@@ -9,8 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "convert.h"
 #include "fastinit.h"
+#include "formats.h"
+#include "levels/level.h"
+
+/* How many float64 a register of the level holds. */
+#ifndef FI_VECTOR
+#define FI_VECTOR 2
+#endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define FI_LITTLE(width, x) FI_SWAP##width(x)
@@ -22,16 +28,15 @@
 #define FI_LITTLE(width, x) (x)
 #endif
 
-#define FI_EVERY_LEVEL static inline __attribute__((always_inline))
 enum { SUMMARY_LANES = 16, SUMMARY_BLOCK = 2048 };
 
-FI_EVERY_LEVEL double from_float64_bits(uint64_t bits) {
+FI_INLINE double from_float64_bits(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-FI_EVERY_LEVEL float from_float32_bits(uint32_t bits) {
+FI_INLINE float from_float32_bits(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -39,7 +44,7 @@ FI_EVERY_LEVEL float from_float32_bits(uint32_t bits) {
 
 /* A narrow format's exponent and significand moved under those of float32, whose bias is larger by a power of
  * two: one exact multiplication puts it right, subnormals included, with no branch. */
-FI_EVERY_LEVEL float from_float16_bits(uint32_t bits) {
+FI_INLINE float from_float16_bits(uint32_t bits) {
     uint32_t magnitude = bits & 0x7FFF, sign = (bits & 0x8000) << 16;
     float x = from_float32_bits(magnitude << 13) * 0x1p112f;
     uint32_t wide;
@@ -48,7 +53,7 @@ FI_EVERY_LEVEL float from_float16_bits(uint32_t bits) {
     return from_float32_bits(wide | sign);
 }
 
-FI_EVERY_LEVEL float from_float8_e4m3fn_bits(uint32_t bits) {
+FI_INLINE float from_float8_e4m3fn_bits(uint32_t bits) {
     uint32_t magnitude = bits & 0x7F, sign = (bits & 0x80) << 24;
     float x = from_float32_bits(magnitude << 20) * 0x1p120f;
     uint32_t wide;
@@ -57,61 +62,42 @@ FI_EVERY_LEVEL float from_float8_e4m3fn_bits(uint32_t bits) {
     return from_float32_bits(wide | sign);
 }
 
+FI_INLINE float from_bfloat16_bits(uint32_t bits) { return from_float32_bits(bits << 16); }
+
+/* The upper half of a float16. */
+FI_INLINE float from_float8_e5m2_bits(uint32_t bits) { return from_float16_bits(bits << 8); }
+
 /* Little-endian stored bits, at any address, to float64. */
-FI_EVERY_LEVEL void widen_each(double *values, const void *bits, int64_t count, fi_dtype dtype) {
+FI_INLINE void widen_each(double *values, const void *bits, int64_t count, fi_dtype dtype) {
     const unsigned char *at = bits;
-    uint64_t x8;
-    uint32_t x4;
-    uint16_t x2;
-    switch (dtype) {
-    case FI_FLOAT64:
-        for (int64_t i = 0; i < count; i++) {
-            memcpy(&x8, at + 8 * i, 8);
-            values[i] = from_float64_bits(FI_LITTLE(64, x8));
-        }
+#define WIDEN(with, constant, name, width, ...)                  \
+    case constant:                                               \
+        for (int64_t i = 0; i < count; i++) {                    \
+            uint##width##_t x;                                   \
+            memcpy(&x, at + (int64_t)sizeof x * i, sizeof x);    \
+            values[i] = from_##name##_bits(FI_LITTLE(width, x)); \
+        }                                                        \
         break;
-    case FI_FLOAT32:
-        for (int64_t i = 0; i < count; i++) {
-            memcpy(&x4, at + 4 * i, 4);
-            values[i] = from_float32_bits(FI_LITTLE(32, x4));
-        }
-        break;
-    case FI_FLOAT16:
-        for (int64_t i = 0; i < count; i++) {
-            memcpy(&x2, at + 2 * i, 2);
-            values[i] = from_float16_bits(FI_LITTLE(16, x2));
-        }
-        break;
-    case FI_BFLOAT16:
-        for (int64_t i = 0; i < count; i++) {
-            memcpy(&x2, at + 2 * i, 2);
-            values[i] = from_float32_bits((uint32_t)FI_LITTLE(16, x2) << 16);
-        }
-        break;
-    case FI_FLOAT8_E4M3FN:
-        for (int64_t i = 0; i < count; i++) values[i] = from_float8_e4m3fn_bits(at[i]);
-        break;
-    default: /* float8_e5m2 is the upper half of a float16 */
-        for (int64_t i = 0; i < count; i++) values[i] = from_float16_bits((uint32_t)at[i] << 8);
-    }
+    switch (dtype) { FI_EACH_DTYPE(WIDEN, ) }
+#undef WIDEN
 }
 
-/* The compilers' own vectors, of the width the level's file has set; VECTORS of them hold the lanes. */
-#define VECTORS (SUMMARY_LANES / FI_VECTOR)
-#define EACH _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
+/* The compilers' own vectors, of the width the level's file has set; SUMMARY_VECTORS of them hold the lanes. */
+#define SUMMARY_VECTORS (SUMMARY_LANES / FI_VECTOR)
+#define EACH_LANES _Pragma("GCC unroll 8") for (int v = 0; v < SUMMARY_VECTORS; v++)
 typedef double vector_t __attribute__((vector_size(8 * FI_VECTOR)));
-typedef int64_t mask_t __attribute__((vector_size(8 * FI_VECTOR)));
+typedef int64_t marks_t __attribute__((vector_size(8 * FI_VECTOR)));
 
 typedef struct {
-    vector_t sum[VECTORS], low[VECTORS], high[VECTORS];
+    vector_t sum[SUMMARY_VECTORS], low[SUMMARY_VECTORS], high[SUMMARY_VECTORS];
 } first_t;
 
 typedef struct {
-    vector_t m2[VECTORS], m3[VECTORS], m4[VECTORS];
+    vector_t m2[SUMMARY_VECTORS], m3[SUMMARY_VECTORS], m4[SUMMARY_VECTORS];
 } second_t;
 
-FI_EVERY_LEVEL vector_t where(mask_t mask, vector_t yes, vector_t no) {
-    return (vector_t)(((mask_t)yes & mask) | ((mask_t)no & ~mask));
+FI_INLINE vector_t where(marks_t mask, vector_t yes, vector_t no) {
+    return (vector_t)(((marks_t)yes & mask) | ((marks_t)no & ~mask));
 }
 
 #ifndef FI_LEAST /* else the level's own instruction, which must do just this */
@@ -119,7 +105,7 @@ FI_EVERY_LEVEL vector_t where(mask_t mask, vector_t yes, vector_t no) {
 #define FI_MOST(a, b) where((a) > (b), a, b)
 #endif
 
-FI_EVERY_LEVEL double total(const vector_t *vectors) {
+FI_INLINE double total(const vector_t *vectors) {
     double x[SUMMARY_LANES];
     memcpy(x, vectors, sizeof x);
     for (int step = SUMMARY_LANES / 2; step; step /= 2) {
@@ -129,8 +115,8 @@ FI_EVERY_LEVEL double total(const vector_t *vectors) {
 }
 
 /* `real` is all ones where a lane holds a weight and not the filling of the last lanes. */
-FI_EVERY_LEVEL void first_step(first_t *pass, double *x, const mask_t *real, double anchor) {
-    EACH {
+FI_INLINE void first_step(first_t *pass, double *x, const marks_t *real, double anchor) {
+    EACH_LANES {
         vector_t value;
         memcpy(&value, x + FI_VECTOR * v, sizeof value);
         vector_t y = value - anchor;
@@ -141,8 +127,8 @@ FI_EVERY_LEVEL void first_step(first_t *pass, double *x, const mask_t *real, dou
     }
 }
 
-FI_EVERY_LEVEL void second_step(second_t *pass, const double *x, const mask_t *real, double mean) {
-    EACH {
+FI_INLINE void second_step(second_t *pass, const double *x, const marks_t *real, double mean) {
+    EACH_LANES {
         vector_t value;
         memcpy(&value, x + FI_VECTOR * v, sizeof value);
         vector_t d = value - mean;
@@ -155,7 +141,7 @@ FI_EVERY_LEVEL void second_step(second_t *pass, const double *x, const mask_t *r
 }
 
 /* The last, partial lanes, filled up with the first value: it moves no extreme. */
-FI_EVERY_LEVEL void load_rest(double *rest, mask_t *real, const double *x, int64_t begin, int64_t count) {
+FI_INLINE void load_rest(double *rest, marks_t *real, const double *x, int64_t begin, int64_t count) {
     int64_t marks[SUMMARY_LANES];
     for (int lane = 0; lane < SUMMARY_LANES; lane++) {
         bool is_real = begin + lane < count;
@@ -165,12 +151,12 @@ FI_EVERY_LEVEL void load_rest(double *rest, mask_t *real, const double *x, int64
     memcpy(real, marks, sizeof marks);
 }
 
-/* Leaves x - anchor in place of x. */
-FI_EVERY_LEVEL first_t first_pass(double *x, int64_t count, double anchor) {
+/* Leaves x - anchor in place of x, so that the second pass need not subtract it again. */
+FI_INLINE first_t first_pass(double *x, int64_t count, double anchor) {
     first_t pass = {0};
-    EACH pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
+    EACH_LANES pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
     double rest[SUMMARY_LANES];
-    mask_t real[VECTORS];
+    marks_t real[SUMMARY_VECTORS];
     int64_t whole = count - count % SUMMARY_LANES;
     load_rest(rest, real, x, whole, count); /* before x changes: it is filled up with x[0] */
     for (int64_t i = 0; i < whole; i += SUMMARY_LANES) first_step(&pass, x + i, NULL, anchor);
@@ -181,13 +167,13 @@ FI_EVERY_LEVEL first_t first_pass(double *x, int64_t count, double anchor) {
     return pass;
 }
 
-FI_EVERY_LEVEL second_t second_pass(const double *x, int64_t count, double mean) {
+FI_INLINE second_t second_pass(const double *x, int64_t count, double mean) {
     second_t pass = {0};
     int64_t i = 0;
     for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) second_step(&pass, x + i, NULL, mean);
     if (i < count) {
         double rest[SUMMARY_LANES];
-        mask_t real[VECTORS];
+        marks_t real[SUMMARY_VECTORS];
         load_rest(rest, real, x, i, count);
         second_step(&pass, rest, real, mean);
     }
@@ -195,16 +181,15 @@ FI_EVERY_LEVEL second_t second_pass(const double *x, int64_t count, double mean)
 }
 
 /* Count by stored bits: many more of them than of float64 values fit a register. A block's count fits 16 bits. */
-#define DEFINE_COUNT(width, counter)                                                                \
-    FI_EVERY_LEVEL int64_t count_bits##width(const unsigned char *at, int64_t count, uint64_t mask, \
-                                             uint64_t bits) {                                       \
-        uint##width##_t kept = (uint##width##_t)mask, wanted = (uint##width##_t)bits, x;            \
-        counter equal = 0;                                                                          \
-        for (int64_t i = 0; i < count; i++) {                                                       \
-            memcpy(&x, at + sizeof x * (size_t)i, sizeof x);                                        \
-            equal = (counter)(equal + ((FI_LITTLE(width, x) & kept) == wanted));                    \
-        }                                                                                           \
-        return equal;                                                                               \
+#define DEFINE_COUNT(width, counter)                                                                            \
+    FI_INLINE int64_t count_bits##width(const unsigned char *at, int64_t count, uint64_t mask, uint64_t bits) { \
+        uint##width##_t kept = (uint##width##_t)mask, wanted = (uint##width##_t)bits, x;                        \
+        counter equal = 0;                                                                                      \
+        for (int64_t i = 0; i < count; i++) {                                                                   \
+            memcpy(&x, at + sizeof x * (size_t)i, sizeof x);                                                    \
+            equal = (counter)(equal + ((FI_LITTLE(width, x) & kept) == wanted));                                \
+        }                                                                                                       \
+        return equal;                                                                                           \
     }
 DEFINE_COUNT(8, uint16_t)
 DEFINE_COUNT(16, uint16_t)
@@ -212,7 +197,7 @@ DEFINE_COUNT(32, uint32_t)
 DEFINE_COUNT(64, int64_t)
 
 /* How many stored weights are exactly `value`; zeros of either sign are one value. */
-FI_EVERY_LEVEL int64_t count_equal(const void *at, int64_t count, fi_dtype dtype, double value) {
+FI_INLINE int64_t count_equal(const void *at, int64_t count, fi_dtype dtype, double value) {
     int width = formats[dtype].bits;
     uint64_t mask = UINT64_MAX >> (64 - width), bits = 0;
     if (value == 0) {
@@ -224,8 +209,9 @@ FI_EVERY_LEVEL int64_t count_equal(const void *at, int64_t count, fi_dtype dtype
     case 8: return count_bits8(at, count, mask, bits);
     case 16: return count_bits16(at, count, mask, bits);
     case 32: return count_bits32(at, count, mask, bits);
-    default: return count_bits64(at, count, mask, bits);
+    case 64: return count_bits64(at, count, mask, bits);
     }
+    return 0;
 }
 
 /* Leave the finite values, in their order; count the others. */
@@ -241,55 +227,42 @@ static inline int64_t keep_finite(fi_summary *summary, double *x, int64_t count)
 
 /* The second pass is over the differences from the block's own mean, so nothing cancels: the textbook
  * formula from plain sums loses every digit where the mean is large beside the spread. */
-FI_EVERY_LEVEL void add_block(fi_summary *summary, double *x, const void *bits, int64_t stored, fi_dtype dtype) {
+FI_INLINE void summarize_block(fi_summary *block, const fi_summary *before, const void *bits, int64_t stored,
+                               fi_dtype dtype) {
+    double x[SUMMARY_BLOCK];
+    widen_each(x, bits, stored, dtype);
     int64_t count = stored;
-    double anchor = summary->anchor;
-    first_t first = first_pass(x, count, anchor);
+    first_t first = first_pass(x, count, block->anchor);
     if (!isfinite(total(first.sum))) {
         widen_each(x, bits, stored, dtype);
-        count = keep_finite(summary, x, count);
+        count = keep_finite(block, x, count);
         if (count == 0) return;
-        first = first_pass(x, count, anchor);
+        first = first_pass(x, count, block->anchor);
     }
-    double mean = total(first.sum) / (double)count;
-    second_t second = second_pass(x, count, mean);
-    fi_summary block = {.count = count,
-                        .anchor = anchor,
-                        .mean = mean,
-                        .zeros = count_equal(bits, stored, dtype, 0),
-                        .m2 = total(second.m2),
-                        .m3 = total(second.m3),
-                        .m4 = total(second.m4)};
+    block->count = count;
+    block->mean = total(first.sum) / (double)count;
+    second_t second = second_pass(x, count, block->mean);
+    block->m2 = total(second.m2), block->m3 = total(second.m3), block->m4 = total(second.m4);
+    block->zeros = count_equal(bits, stored, dtype, 0);
     double low[SUMMARY_LANES], high[SUMMARY_LANES];
     memcpy(low, first.low, sizeof low);
     memcpy(high, first.high, sizeof high);
-    block.low = low[0], block.high = high[0];
+    block->low = low[0], block->high = high[0];
     for (int lane = 1; lane < SUMMARY_LANES; lane++) {
-        block.low = low[lane] < block.low ? low[lane] : block.low;
-        block.high = high[lane] > block.high ? high[lane] : block.high;
+        block->low = low[lane] < block->low ? low[lane] : block->low;
+        block->high = high[lane] > block->high ? high[lane] : block->high;
     }
     /* A smooth distribution has a new extreme in few blocks, so the extremes are seldom counted. */
-    if (summary->count == 0 || block.low <= summary->low)
-        block.at_low = count_equal(bits, stored, dtype, block.low);
-    if (summary->count == 0 || block.high >= summary->high)
-        block.at_high = count_equal(bits, stored, dtype, block.high);
-    fi_summary_merge(summary, &block);
+    if (before->count == 0 || block->low <= before->low)
+        block->at_low = count_equal(bits, stored, dtype, block->low);
+    if (before->count == 0 || block->high >= before->high)
+        block->at_high = count_equal(bits, stored, dtype, block->high);
 }
 
-FI_EVERY_LEVEL void summarize(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype) {
-    double x[SUMMARY_BLOCK];
-    int64_t itemsize = formats[dtype].bits / 8;
-    for (int64_t begin = 0; begin < count; begin += SUMMARY_BLOCK) {
-        int64_t length = count - begin < SUMMARY_BLOCK ? count - begin : SUMMARY_BLOCK;
-        const char *at = (const char *)bits + begin * itemsize;
-        widen_each(x, at, length, dtype);
-        add_block(summary, x, at, length, dtype);
-    }
-}
-
-#define DEFINE_SUMMARIZE(level)                                                                           \
-    static void summarize_##level(fi_summary *summary, const void *bits, int64_t count, fi_dtype dtype) { \
-        summarize(summary, bits, count, dtype);                                                           \
+#define DEFINE_SUMMARIZE                                                                                 \
+    static void CONCAT(summarize, LEVEL)(fi_summary * block, const fi_summary *before, const void *bits, \
+                                         int64_t count, fi_dtype dtype) {                                \
+        summarize_block(block, before, bits, count, dtype);                                              \
     }
 
 #endif

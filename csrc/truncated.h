@@ -12,7 +12,7 @@
 #ifndef FI_TRUNCATED_H
 #define FI_TRUNCATED_H
 
-#include "convert.h"
+#include "formats.h"
 #include "quantile.h"
 
 /* Where the interval keeps clear of zero by this much, it is far. */

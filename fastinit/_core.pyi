@@ -8,18 +8,8 @@ NOT_A_SPREAD: int
 UNKNOWN_LEVEL: int
 UNSUPPORTED_LEVEL: int
 
-CONSTANT: int
-UNIFORM: int
-CENTERED_UNIFORM: int
-NORMAL: int
-TRUNCATED: int
-
-FLOAT64: int
-FLOAT32: int
-FLOAT16: int
-BFLOAT16: int
-FLOAT8_E4M3FN: int
-FLOAT8_E5M2: int
+BASES: dict[str, int]
+DTYPES: dict[str, int]
 
 STORES_AUTO: int
 STORES_ORDINARY: int
@@ -84,7 +74,7 @@ class Summary:
     def merge(self, other: Summary) -> None: ...
     def facts(self) -> dict[str, Any]: ...
 
-def level() -> str: ...
+def simd_level() -> str: ...
 def build() -> tuple[str, str]: ...
 def self_test() -> bool: ...
 def levels() -> dict[str, bool]: ...

@@ -13,9 +13,13 @@ cdef extern from "fastinit.h" nogil:
         FI_OK, FI_NOT_AN_INTERVAL, FI_EMPTY_INTERVAL, FI_BEYOND_RANGE, FI_NOT_A_SPREAD
         FI_UNKNOWN_LEVEL, FI_UNSUPPORTED_LEVEL
     ctypedef enum fi_base:
-        FI_CONSTANT, FI_UNIFORM, FI_CENTERED_UNIFORM, FI_NORMAL, FI_TRUNCATED
+        pass
     ctypedef enum fi_dtype:
-        FI_FLOAT64, FI_FLOAT32, FI_FLOAT16, FI_BFLOAT16, FI_FLOAT8_E4M3FN, FI_FLOAT8_E5M2
+        pass
+    const int FI_BASES
+    const int FI_DTYPES
+    const char *fi_base_name(fi_base)
+    const char *fi_dtype_name(fi_dtype)
     ctypedef enum fi_fan:
         FI_FAN, FI_FAN_SUM, FI_FAN_PRODUCT
     const int FI_PARAMETERS
@@ -57,7 +61,7 @@ cdef extern from "fastinit.h" nogil:
     void fi_widen(double *values, const void *bits, int64_t count, fi_dtype dtype)
     const char *fi_build_compiler()
     const char *fi_build_flags()
-    bint fi_level_self_test()
+    bint fi_self_test()
     const char *fi_level_name()
     int fi_level_count()
     const char *fi_level_at(int)
@@ -77,21 +81,10 @@ NOT_A_SPREAD = FI_NOT_A_SPREAD
 UNKNOWN_LEVEL = FI_UNKNOWN_LEVEL
 UNSUPPORTED_LEVEL = FI_UNSUPPORTED_LEVEL
 
-CONSTANT = FI_CONSTANT
-UNIFORM = FI_UNIFORM
-CENTERED_UNIFORM = FI_CENTERED_UNIFORM
-NORMAL = FI_NORMAL
-TRUNCATED = FI_TRUNCATED
+# {name: number} of C's own lists.
+BASES = {fi_base_name(<fi_base> i).decode(): i for i in range(FI_BASES)}
+DTYPES = {fi_dtype_name(<fi_dtype> i).decode(): i for i in range(FI_DTYPES)}
 
-FLOAT64 = FI_FLOAT64
-FLOAT32 = FI_FLOAT32
-FLOAT16 = FI_FLOAT16
-BFLOAT16 = FI_BFLOAT16
-FLOAT8_E4M3FN = FI_FLOAT8_E4M3FN
-FLOAT8_E5M2 = FI_FLOAT8_E5M2
-
-DTYPES = {"float64": FLOAT64, "float32": FLOAT32, "float16": FLOAT16, "bfloat16": BFLOAT16, "float8_e4m3fn": FLOAT8_E4M3FN, "float8_e5m2": FLOAT8_E5M2}
-BASES = {"constant": CONSTANT, "uniform": UNIFORM, "centered_uniform": CENTERED_UNIFORM, "normal": NORMAL, "truncated_normal": TRUNCATED}
 
 STORES_AUTO = FI_STORES_AUTO
 STORES_ORDINARY = FI_STORES_ORDINARY
@@ -105,6 +98,8 @@ FAN_PRODUCT = FI_FAN_PRODUCT
 cdef int make_spec(fi_spec *spec, int base, int dtype, tuple parameters) except -1:
     cdef double values[16]
     cdef int i, given = <int> len(parameters)
+    if not (0 <= base < FI_BASES and 0 <= dtype < FI_DTYPES):
+        raise ValueError(f"base {base} or dtype {dtype} is not in C's lists")
     for i in range(FI_PARAMETERS):
         values[i] = parameters[i] if i < given else 0.0
     return fi_spec_init(spec, <fi_base> base, <fi_dtype> dtype, values)
@@ -300,7 +295,7 @@ cdef class Summary:
         return self.summary
 
 
-def level():
+def simd_level():
     """The name of the kernels in use."""
     return fi_level_name().decode()
 
@@ -317,7 +312,7 @@ def build():
 
 def self_test():
     """Whether the kernels in use give the bits they must, on a few runs."""
-    return bool(fi_level_self_test())
+    return bool(fi_self_test())
 
 
 def select_level(name):

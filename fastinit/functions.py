@@ -97,15 +97,14 @@ def _function(
     def function(*given: Any, **options: Any) -> Array:
         if not known.issuperset(options):
             raise TypeError(_unknown(name, known, options))
-        if not drawn:
-            options["rng"] = 0
+        where = dict(options) if drawn else {**options, "rng": 0}
         try:
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
-                return plain(*given, **options)
-            as_source(given[1] if drawn and len(given) > 1 else options["rng"])
-            made = {argument: options.pop(argument) for argument in mine.intersection(options)}
-            return make(*given[leading:], **made)(*given[:leading], **options)
-        except (TypeError, KeyError):
+                return plain(*given, **where)
+            as_source(given[1] if drawn and len(given) > 1 else where.get("rng"))
+            made = {argument: where.pop(argument) for argument in mine.intersection(where)}
+            return make(*given[leading:], **made)(*given[:leading], **where)
+        except TypeError:
             _refuse_unbound(name, signature, given, options)
             raise
 

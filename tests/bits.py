@@ -37,7 +37,7 @@ def assert_bits(actual, expected, what):
         where = tuple(int(i) for i in wrong[0])
         digits = 2 * found.itemsize
         raise AssertionError(
-            f"{what}, level {_core.level()}: {len(wrong)} of {found.size} elements differ, first at {where}: "
+            f"{what}, level {_core.simd_level()}: {len(wrong)} of {found.size} elements differ, first at {where}: "
             f"{np.asarray(actual)[where]!r} = 0x{int(found[where]):0{digits}x}, "
             f"reference 0x{int(expected[where]):0{digits}x}"
         )

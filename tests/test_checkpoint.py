@@ -50,7 +50,7 @@ def scratch(tmp_path_factory):
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     path = tmp_path_factory.mktemp("real") / "real.safetensors"
-    write_checkpoint(Plan.from_layout(MIXED, 17), path)
+    write_checkpoint(Plan.from_specs(MIXED, 17), path)
     return path.read_bytes()
 
 
@@ -58,7 +58,7 @@ def real(tmp_path_factory):
 def test_what_is_written_verifies_and_loads_as_the_plan_says(tmp_path, order):
     """The safetensors library is the judge: a file only we can read is no checkpoint."""
     path = tmp_path / "model.safetensors"
-    plan = Plan.from_layout(MIXED, 17, order=order)
+    plan = Plan.from_specs(MIXED, 17, order=order)
     written = write_checkpoint(plan, path)
     assert written.size == path.stat().st_size
     assert 0 <= written.fill_seconds <= written.seconds
@@ -111,7 +111,7 @@ def test_every_tensor_is_aligned_to_its_itemsize_without_holes(real):
 )
 def test_the_smallest_and_the_oddest_models_survive(tmp_path, layout):
     path = tmp_path / "odd.safetensors"
-    plan = Plan.from_layout(layout, 17)
+    plan = Plan.from_specs(layout, 17)
     write_checkpoint(plan, path)
     assert verify_checkpoint(path).plan == plan
     assert library_reads(path) == planned(plan)
@@ -120,7 +120,7 @@ def test_the_smallest_and_the_oddest_models_survive(tmp_path, layout):
 def test_a_tensor_of_several_chunks_is_compared_whole(tmp_path):
     """The comparison works in chunks of 32 MB: an index counted from the chunk would be a lie."""
     path = tmp_path / "large.safetensors"
-    write_checkpoint(Plan.from_layout({"w": {"dtype": "F32", "shape": [3000, 3000]}}, 17), path)
+    write_checkpoint(Plan.from_specs({"w": {"dtype": "F32", "shape": [3000, 3000]}}, 17), path)
     assert verify_checkpoint(path)
     with path.open("r+b") as file:
         file.seek(-4 * 1000 - 2, os.SEEK_END)
@@ -134,7 +134,7 @@ def test_a_header_alone_is_enough_to_plan(tmp_path, real):
     path = tmp_path / "header.safetensors"
     _, data = split(real)
     path.write_bytes(real[: len(real) - len(data)])
-    assert Plan.from_layout(path, 17) == Plan.from_layout(MIXED, 17)
+    assert Plan.from_specs(path, 17) == Plan.from_specs(MIXED, 17)
     with pytest.raises(CheckpointError, match="file of"):
         verify_checkpoint(path)
 
@@ -184,7 +184,7 @@ def rewritten(path, plan, **changes):
 
 @pytest.mark.parametrize("change", [{"seed": "18"}, {"order": "sequential"}])
 def test_another_seed_or_order_in_the_metadata_fails(tmp_path, change):
-    path = rewritten(tmp_path / "w", Plan.from_layout(SMALL, 17), **change)
+    path = rewritten(tmp_path / "w", Plan.from_specs(SMALL, 17), **change)
     assert [mismatch.name for mismatch in verify_checkpoint(path).mismatches] == ["a.weight", "b.weight"]
 
 
@@ -207,14 +207,14 @@ def test_another_seed_or_order_in_the_metadata_fails(tmp_path, change):
     ids=str,
 )
 def test_metadata_that_says_no_plan_is_refused(tmp_path, change, said):
-    path = rewritten(tmp_path / "w.safetensors", Plan.from_layout(SMALL, 17), **change)
+    path = rewritten(tmp_path / "w.safetensors", Plan.from_specs(SMALL, 17), **change)
     with pytest.raises(CheckpointError, match=said) as caught:
         verify_checkpoint(path)
     assert "w.safetensors" in str(caught.value)
 
 
 def test_metadata_of_other_tools_is_tolerated(tmp_path):
-    path = rewritten(tmp_path / "w", Plan.from_layout(SMALL, 17), licence="MIT")
+    path = rewritten(tmp_path / "w", Plan.from_specs(SMALL, 17), licence="MIT")
     header, data = split(path.read_bytes())
     header["__metadata__"]["total_size"] = "96"
     path.write_bytes(safetensors_bytes(header, data))
@@ -232,7 +232,7 @@ def test_a_file_the_library_wrote_from_our_tensors_verifies(tmp_path):
     """It sorts and places tensors its own way; the bytes of each are the same."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     layout = {name: entry for name, entry in MIXED.items() if not entry["dtype"].startswith("F8")}  # no numpy type
-    plan = Plan.from_layout(layout, 17)
+    plan = Plan.from_specs(layout, 17)
     write_checkpoint(plan, ours)
     loaded = safetensors.numpy.load_file(ours)
     for name, array in loaded.items():
@@ -244,7 +244,7 @@ def test_a_file_the_library_wrote_from_our_tensors_verifies(tmp_path):
 
 def test_a_tensor_no_rule_knows_makes_a_file_unverifiable_by_name(tmp_path):
     path = tmp_path / "w"
-    write_checkpoint(Plan.from_layout(SMALL, 17), path)
+    write_checkpoint(Plan.from_specs(SMALL, 17), path)
     header, data = split(path.read_bytes())
     header["inv_freq"] = {**header.pop("b.weight"), "shape": [12]}
     path.write_bytes(safetensors_bytes(header, data))
@@ -254,7 +254,7 @@ def test_a_tensor_no_rule_knows_makes_a_file_unverifiable_by_name(tmp_path):
 
 def test_the_order_of_the_header_decides_a_sequential_file(tmp_path):
     path = tmp_path / "w"
-    write_checkpoint(Plan.from_layout(SMALL, 17, order="sequential"), path)
+    write_checkpoint(Plan.from_specs(SMALL, 17, order="sequential"), path)
     header, data = split(path.read_bytes())
     metadata = header.pop("__metadata__")
     assert verify_checkpoint(path)
@@ -263,7 +263,7 @@ def test_the_order_of_the_header_decides_a_sequential_file(tmp_path):
 
 
 def test_progress_is_told_of_every_byte(tmp_path):
-    plan = Plan.from_layout(MIXED, 17)
+    plan = Plan.from_specs(MIXED, 17)
     for run in (lambda told: write_checkpoint(plan, tmp_path / "w", told), lambda told: verify_checkpoint(
         tmp_path / "w", told)):  # fmt: skip
         steps = []
@@ -277,7 +277,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, int
     path = tmp_path / "model.safetensors"
     path.write_bytes(OLD)
     with pytest.raises(KeyboardInterrupt):
-        write_checkpoint(Plan.from_layout(SMALL, 17), path, interrupted)
+        write_checkpoint(Plan.from_specs(SMALL, 17), path, interrupted)
     assert path.read_bytes() == OLD
     assert os.listdir(tmp_path) == [path.name]
 
@@ -288,13 +288,13 @@ def test_memory_running_out_inside_a_fill_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Plan, "array", fail)
     with pytest.raises(fastinit.AllocationFailed):
-        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w")
+        write_checkpoint(Plan.from_specs(SMALL, 17), tmp_path / "w")
     assert os.listdir(tmp_path) == []
 
 
 CHILD = """
     import os, resource, signal, sys, fastinit
-    plan = fastinit.Plan.from_layout({"a.weight": {"dtype": "F32", "shape": [400, 400]}}, 17)
+    plan = fastinit.Plan.from_specs({"a.weight": {"dtype": "F32", "shape": [400, 400]}}, 17)
     """
 
 
@@ -351,7 +351,7 @@ def test_the_room_is_claimed_before_the_first_fill(tmp_path):
         claimed.append(temporary.stat().st_blocks * 512)
 
     layout = {f"{name}.weight": {"dtype": "F32", "shape": [500, 500]} for name in "abcd"}
-    written = write_checkpoint(Plan.from_layout(layout, 17), tmp_path / "w", progress)
+    written = write_checkpoint(Plan.from_specs(layout, 17), tmp_path / "w", progress)
     assert claimed[0] >= written.size
 
 
@@ -362,12 +362,12 @@ def test_a_disk_that_refuses_the_room_is_never_filled(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(CheckpointError, match=r"no room for its [\d,]+ bytes \(No space left"):
-        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w", lambda *now: pytest.fail("filled first"))
+        write_checkpoint(Plan.from_specs(SMALL, 17), tmp_path / "w", lambda *now: pytest.fail("filled first"))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_model_larger_than_any_disk_is_a_clear_error(tmp_path):
-    huge = Plan.from_layout({"a.weight": {"dtype": "F32", "shape": [2**31, 2**30]}}, 17)
+    huge = Plan.from_specs({"a.weight": {"dtype": "F32", "shape": [2**31, 2**30]}}, 17)
     with pytest.raises(CheckpointError, match="no room"):
         write_checkpoint(huge, tmp_path / "w")
     assert os.listdir(tmp_path) == []
@@ -386,7 +386,7 @@ def test_a_place_that_takes_no_file_is_named(tmp_path, place, said):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(OLD)
     with pytest.raises(CheckpointError, match=said) as caught:
-        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / place)
+        write_checkpoint(Plan.from_specs(SMALL, 17), tmp_path / place)
     assert place in str(caught.value)
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
     assert os.listdir(tmp_path / "folder") == []
@@ -398,7 +398,7 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path):
         pytest.skip("root may write anywhere")
     tmp_path.chmod(0o500)
     with pytest.raises(CheckpointError, match="Permission denied"):
-        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w")
+        write_checkpoint(Plan.from_specs(SMALL, 17), tmp_path / "w")
     assert os.listdir(tmp_path) == []
 
 
@@ -411,7 +411,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, place, said):
 def test_a_longest_name_the_file_system_takes_is_taken(tmp_path):
     """The temporary name must not be the one that is too long."""
     path = tmp_path / ("m" * 243 + ".safetensors")
-    write_checkpoint(Plan.from_layout(SMALL, 17), path)
+    write_checkpoint(Plan.from_specs(SMALL, 17), path)
     assert verify_checkpoint(path)
 
 
@@ -419,7 +419,7 @@ def test_a_folder_in_the_way_is_noticed_before_the_work(tmp_path):
     """Filling 800 GB to learn at the rename that the path was a folder wastes an hour."""
     steps = []
     with pytest.raises(CheckpointError, match="Is a directory"):
-        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path, lambda *now: steps.append(now))
+        write_checkpoint(Plan.from_specs(SMALL, 17), tmp_path, lambda *now: steps.append(now))
     assert steps == []
 
 
@@ -432,7 +432,7 @@ def test_a_pipe_or_device_in_the_way_is_never_replaced(tmp_path):
     alias.symlink_to(pipe)
     for place in (pipe, alias):
         with pytest.raises(CheckpointError, match="device, pipe or socket"):
-            write_checkpoint(Plan.from_layout(SMALL, 17), place)
+            write_checkpoint(Plan.from_specs(SMALL, 17), place)
         with pytest.raises(CheckpointError, match="device, pipe or socket"):
             verify_checkpoint(place)
     assert pipe.is_fifo()
@@ -443,17 +443,17 @@ def test_a_pipe_or_device_in_the_way_is_never_replaced(tmp_path):
 def test_a_header_that_no_reader_would_take_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr("fastinit._files.safetensors.HEADER_LIMIT", 100)
     with pytest.raises(CheckpointError, match="header"):
-        write_checkpoint(Plan.from_layout(SMALL, 17), tmp_path / "w")
+        write_checkpoint(Plan.from_specs(SMALL, 17), tmp_path / "w")
     assert os.listdir(tmp_path) == []
 
 
 def test_a_second_write_replaces_the_first(tmp_path):
     path = tmp_path / "w"
-    write_checkpoint(Plan.from_layout(SMALL, 17), path)
+    write_checkpoint(Plan.from_specs(SMALL, 17), path)
     first = path.read_bytes()
-    write_checkpoint(Plan.from_layout(SMALL, 18), path)
+    write_checkpoint(Plan.from_specs(SMALL, 18), path)
     assert path.read_bytes() != first
-    write_checkpoint(Plan.from_layout(SMALL, 17), path)
+    write_checkpoint(Plan.from_specs(SMALL, 17), path)
     assert path.read_bytes() == first, "the same plan gave another file"
 
 
@@ -471,7 +471,7 @@ def test_two_writers_to_one_path_leave_one_whole_file(tmp_path):
                 waited.append(barrier.wait())
 
         try:
-            write_checkpoint(Plan.from_layout(layout, seed), path, progress)
+            write_checkpoint(Plan.from_specs(layout, seed), path, progress)
         except BaseException as error:
             failures.append(error)
 
@@ -490,13 +490,13 @@ def test_the_file_has_the_permissions_of_any_new_file(tmp_path):
     """A checkpoint only its writer can read is of no use to a cluster."""
     path, plain = tmp_path / "w", tmp_path / "plain"
     plain.touch()
-    write_checkpoint(Plan.from_layout(SMALL, 17), path)
+    write_checkpoint(Plan.from_specs(SMALL, 17), path)
     assert path.stat().st_mode == plain.stat().st_mode
 
 
 def test_a_plan_of_ones_own_is_verified_from_its_file_alone(tmp_path):
     """A plan that no policy makes, whose file would otherwise be judged by the policy's weights."""
-    plan = Plan.from_layout({"w": {"dtype": "F32", "shape": [4, 6]}}, 17)
+    plan = Plan.from_specs({"w": {"dtype": "F32", "shape": [4, 6]}}, 17)
     state = plan["w"].state
     own = Plan.from_json(plan.to_json().replace(f'"state": {state}', f'"state": {state ^ 1}'))
     path = tmp_path / "own.safetensors"
@@ -509,7 +509,7 @@ def test_a_plan_of_ones_own_is_verified_from_its_file_alone(tmp_path):
 def test_a_plan_in_the_metadata_must_be_of_the_tensors_in_the_header(tmp_path):
     """A file whose two descriptions disagree about what is in it."""
     plan = Plan.from_json(
-        Plan.from_layout({"w": {"dtype": "F32", "shape": [4, 6]}}, 17).to_json().replace("17", "18")
+        Plan.from_specs({"w": {"dtype": "F32", "shape": [4, 6]}}, 17).to_json().replace("17", "18")
     )
     path = tmp_path / "own.safetensors"
     write_checkpoint(plan, path)
@@ -522,7 +522,7 @@ def test_a_plan_in_the_metadata_must_be_of_the_tensors_in_the_header(tmp_path):
 
 def test_replacing_a_file_keeps_its_mode_and_follows_a_link(tmp_path):
     """A private checkpoint that becomes readable to all, or a link that becomes a file beside the real one."""
-    plan = Plan.from_layout({"w": {"dtype": "F32", "shape": [4, 6]}}, 17)
+    plan = Plan.from_specs({"w": {"dtype": "F32", "shape": [4, 6]}}, 17)
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_bytes(b"old")
     real.chmod(0o600)

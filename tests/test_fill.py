@@ -323,48 +323,48 @@ def test_any_limit_holds_or_is_refused(limit, dtype, draw):
 
 
 REFUSED = [
-    (Uniform(1.0, 1.0), "float64", "no interval"),
-    (Uniform(0.0, -0.0), "float64", "no interval"),
-    (Uniform(2.0, 1.0), "float64", "no interval"),
-    (Uniform(math.nan, 1.0), "float64", "no interval"),
-    (Uniform(0.0, math.nan), "float64", "no interval"),
-    (Uniform(-1.7e308, 1.7e308), "float64", "no interval"),
-    (Uniform(0.0, math.inf), "float64", "no interval"),
-    (Uniform(-math.inf, 0.0), "float64", "no interval"),
-    (CenteredUniform(-1.0), "float64", "no interval"),
-    (CenteredUniform(math.nan), "float64", "no interval"),
-    (CenteredUniform(math.inf), "float64", "range of float64"),
-    (CenteredUniform(65505.0), "float16", "range of float16"),
-    (CenteredUniform(448.5), "float8_e4m3fn", "range of float8_e4m3fn"),
-    (CenteredUniform(57345.0), "float8_e5m2", "range of float8_e5m2"),
-    (CenteredUniform(3.4028235e38), "float32", "range of float32"),
-    (CenteredUniform(3.38e38), "bfloat16", None),
-    (CenteredUniform(3.39e38), "bfloat16", "range of bfloat16"),
-    (Uniform(-70000.0, 0.0), "float16", "range of float16"),
-    (Constant(65520.0), "float16", "range of float16"),
-    (Constant(math.nan), "float32", "range of float32"),
-    (Constant(math.inf), "float64", "range of float64"),
-    (Uniform(1.0001, 1.0002), "bfloat16", "no bfloat16 value"),
-    (Uniform(1.0001, 1.0002), "float32", None),
-    (Uniform(1e-300, 2e-300), "float32", "no float32 value"),
-    (CenteredUniform(1e-300), "float32", "no float32 value"),
-    (CenteredUniform(5e-324), "float64", None),
+    (Uniform, (1.0, 1.0), "float64", "low < high"),
+    (Uniform, (0.0, -0.0), "float64", "low < high"),
+    (Uniform, (2.0, 1.0), "float64", "low < high"),
+    (Uniform, (math.nan, 1.0), "float64", "low must be finite"),
+    (Uniform, (0.0, math.nan), "float64", "high must be finite"),
+    (Uniform, (-1.7e308, 1.7e308), "float64", "no interval"),
+    (Uniform, (0.0, math.inf), "float64", "high must be finite"),
+    (Uniform, (-math.inf, 0.0), "float64", "low must be finite"),
+    (CenteredUniform, (-1.0,), "float64", "limit must be finite and >= 0"),
+    (CenteredUniform, (math.nan,), "float64", "limit must be finite and >= 0"),
+    (CenteredUniform, (math.inf,), "float64", "limit must be finite"),
+    (CenteredUniform, (65505.0,), "float16", "range of float16"),
+    (CenteredUniform, (448.5,), "float8_e4m3fn", "range of float8_e4m3fn"),
+    (CenteredUniform, (57345.0,), "float8_e5m2", "range of float8_e5m2"),
+    (CenteredUniform, (3.4028235e38,), "float32", "range of float32"),
+    (CenteredUniform, (3.38e38,), "bfloat16", None),
+    (CenteredUniform, (3.39e38,), "bfloat16", "range of bfloat16"),
+    (Uniform, (-70000.0, 0.0), "float16", "range of float16"),
+    (Constant, (65520.0,), "float16", "range of float16"),
+    (Constant, (math.nan,), "float32", "value must be finite"),
+    (Constant, (math.inf,), "float64", "value must be finite"),
+    (Uniform, (1.0001, 1.0002), "bfloat16", "no bfloat16 value"),
+    (Uniform, (1.0001, 1.0002), "float32", None),
+    (Uniform, (1e-300, 2e-300), "float32", "no float32 value"),
+    (CenteredUniform, (1e-300,), "float32", "no float32 value"),
+    (CenteredUniform, (5e-324,), "float64", None),
 ]
 
 
-@pytest.mark.parametrize(("content", "dtype", "reason"), REFUSED, ids=repr)
-def test_what_a_dtype_cannot_hold_is_refused_before_anything_is_written(content, dtype, reason):
+@pytest.mark.parametrize(("cls", "parameters", "dtype", "reason"), REFUSED, ids=repr)
+def test_what_a_dtype_cannot_hold_is_refused_before_anything_is_written(cls, parameters, dtype, reason):
     """An inf or NaN stored, or a bound outside the interval stored because nothing lies inside."""
     target = np.full(8, 0x5A, NUMPY[dtype] if dtype == "float64" else f"u{NUMPY[dtype].itemsize}").view(
         NUMPY[dtype]
     )
     before = target.tobytes()
     if reason is None:
-        fill((8,), content, 17, dtype=dtype, out=target)
+        fill((8,), cls(*parameters), 17, dtype=dtype, out=target)
         assert target.tobytes() != before
         return
-    with pytest.raises(DistributionError, match=reason):
-        fill((8,), content, 17, dtype=dtype, out=target)
+    with pytest.raises(ValueError, match=reason):
+        fill((8,), cls(*parameters), 17, dtype=dtype, out=target)
     assert target.tobytes() == before
 
 

@@ -72,7 +72,7 @@ def fan_of(mode, shape, layout, groups):
     return {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
 
 
-@pytest.mark.parametrize("distribution", initializers.SHAPES)
+@pytest.mark.parametrize("distribution", initializers.DISTRIBUTIONS)
 @pytest.mark.parametrize(("shape", "layout", "groups"), SHAPES)
 def test_the_variance_is_the_promised_one_for_every_layout(shape, layout, groups, distribution):
     """On 10^7 weights, within five standard errors: a factor of 0.8796, a fan or a gain that is off."""
@@ -83,7 +83,7 @@ def test_the_variance_is_the_promised_one_for_every_layout(shape, layout, groups
         assert_variance(weights, 0.7 / fan_of(mode, shape, layout, groups), distribution)
 
 
-@pytest.mark.parametrize("distribution", initializers.SHAPES)
+@pytest.mark.parametrize("distribution", initializers.DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_the_variance_is_the_promised_one_in_every_dtype(dtype, distribution):
     for make in (xavier, kaiming, lecun):
@@ -98,11 +98,11 @@ def values_of(dtype):
     return np.unique(every[np.isfinite(every)])
 
 
-@pytest.mark.parametrize("distribution", initializers.SHAPES)
+@pytest.mark.parametrize("distribution", initializers.DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_the_variance_in_float8_is_that_of_the_rounded_distribution(dtype, distribution):
     """Rounding to a few bits changes the variance: the exact one is a sum over the dtype's values."""
-    content = VarianceScaling(0.4, "fan_in", distribution).content((2, LARGE // 2))
+    content = VarianceScaling(0.4, "fan_in", distribution).for_shape((2, LARGE // 2))
     values = values_of(dtype)
     if distribution == "uniform":
         lo, hi = reference.interval(-content.limit, content.limit, reference.FORMATS[dtype])
@@ -293,9 +293,9 @@ def test_a_plan_and_its_checkpoint_hold_every_random_content(tmp_path):
     tensors, state = [], 17
     for number, (initializer, shape, layout) in enumerate(entries):
         for dtype in ("float32", "bfloat16"):
-            content = initializer.content(shape, layout)
+            content = initializer.for_shape(shape, layout)
             name = f"{dtype}.{number}"
-            tensors.append(PlannedTensor(name, shape, BY_NAME[dtype], initializer.scheme, content, state))
+            tensors.append(PlannedTensor(name, shape, BY_NAME[dtype], initializer.name, content, state))
             state = reference.advanced(state, tensors[-1].draws)
     plan = Plan(17, "own", "sequential", tensors)
     assert Plan.from_json(plan.to_json()) == plan
@@ -311,7 +311,7 @@ def test_a_plan_and_its_checkpoint_hold_every_random_content(tmp_path):
 def test_infinite_bounds_are_the_normal():
     found = fastinit.truncated_normal((50, 50), 17, 0.5, 0.25, -math.inf, math.inf)
     assert_bits(found, bits_of(fastinit.normal((50, 50), 17, 0.5, 0.25)), "infinite bounds")
-    content = TruncatedNormal(0.5, 0.25, -math.inf, 3.0).content((2, 2))
+    content = TruncatedNormal(0.5, 0.25, -math.inf, 3.0).for_shape((2, 2))
     assert content == distributions.TruncatedNormal(0.5, 0.25, -math.inf, 3.0)
 
 

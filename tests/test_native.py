@@ -4,6 +4,8 @@ The same programs run natively, as AArch64 (NEON) and as big-endian s390x, and m
 portable bits. Name levels in FASTINIT_REQUIRE_LEVELS (commas between them) to make their absence a failure.
 """
 
+import graphlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -15,7 +17,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fno-math-errno"]
-CORE = sorted((ROOT / "csrc").glob("*.c"))
+CORE = sorted((ROOT / "csrc").rglob("*.c"))
+TEMPLATE = ROOT / "csrc" / "levels" / "loop.h"  # a part of each level's file
+HEADERS = [path for path in sorted((ROOT / "csrc").rglob("*.h")) if path != TEMPLATE]
 REQUIRED = {level for level in os.environ.get("FASTINIT_REQUIRE_LEVELS", "").split(",") if level}
 
 # name: compiler, emulator, what only this target has
@@ -136,3 +140,47 @@ def test_stored_weights_are_summarized_alike_by_every_level_compiler_and_byte_or
         blocks += [block.split("\n", 1)[1] for block in output.split("level ")[1:]]
     assert len(blocks) >= 2
     assert all(block == blocks[0] for block in blocks), "\n".join(blocks)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_headers_can_be_included_alone_and_in_any_order(compiler: str, tmp_path: Path) -> None:
+    """A header that leans on what another happens to include, or that changes what the next one means."""
+    compilers(compiler)
+    orders = [[header] for header in HEADERS]
+    for pair in itertools.pairwise(HEADERS):
+        orders += [[*pair], [*pair[::-1]]]
+    orders += [HEADERS, HEADERS[::-1]]
+    for i, order in enumerate(orders):
+        lines = "".join(f'#include "{header}"\n' for header in order)
+        (tmp_path / f"order{i}.c").write_text(lines)
+    sources = sorted(map(str, tmp_path.glob("*.c")))
+    strict = [compiler, *FLAGS, "-pedantic", "-fsyntax-only"]
+    result = subprocess.run([*strict, *sources], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[:3000]
+
+
+def test_a_template_says_who_includes_it(tmp_path: Path) -> None:
+    compiler, _ = compilers("gcc")
+    result = subprocess.run([compiler, "-fsyntax-only", TEMPLATE], capture_output=True, text=True, check=False)
+    assert "included by a level's file" in result.stderr
+
+
+def symbols(path: str) -> tuple[set[str], set[str]]:
+    """The core's names that an object file defines, and those that it uses."""
+    listing = subprocess.run(["nm", "-g", path], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in listing.splitlines()]
+    defined = {row[-1] for row in rows if row[-2] != "U"}
+    used = {row[-1] for row in rows if row[-2] == "U"}
+    return defined, {name for name in used if name.startswith("fi_")}
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_the_c_files_form_no_circle(compiled, target: str) -> None:
+    """Two C files that need one another: neither can be read, tested or replaced by itself."""
+    found = {Path(path).stem: symbols(path) for path in compiled(target, ())}
+    home = {name: stem for stem, (defined, _) in found.items() for name in defined}
+    needs = {stem: {home[name] for name in used} for stem, (_, used) in found.items()}
+    order = list(graphlib.TopologicalSorter(needs).static_order())  # CycleError names the files of a circle
+    assert set(order) == {path.stem for path in CORE}
+    assert order.index("dispatch") < order.index("fill") < order.index("selftest")
+    assert order.index("portable") < order.index("dispatch")

@@ -196,7 +196,7 @@ def test_an_unknown_level_is_refused_with_the_levels_there_are():
 
 
 def test_a_level_can_be_chosen():
-    code = "import fastinit._core as core; print(core.level())"
+    code = "import fastinit._core as core; print(core.simd_level())"
     assert run_python("-c", code, env={"FASTINIT_LEVEL": "portable"}).stdout == "portable\n"
     assert run_python("-c", code, env={"FASTINIT_LEVEL": ""}).returncode == 0
 
@@ -210,7 +210,7 @@ def test_the_c_core_refuses_flags_that_change_bits(tmp_path, flags):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    command = [compiler, "-std=c11", "-fsyntax-only", str(ROOT / "csrc" / "kernels_portable.c")]
+    command = [compiler, "-std=c11", "-fsyntax-only", str(ROOT / "csrc" / "levels" / "portable.c")]
     plain = subprocess.run(command, capture_output=True, text=True, check=False)
     assert plain.returncode == 0, plain.stderr
     refused = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)

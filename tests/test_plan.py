@@ -33,7 +33,7 @@ def state_of(seed, name):
 
 
 def arrays(layout, seed=17, order="named", **options):
-    plan = Plan.from_layout(layout, seed, order=order, **options)
+    plan = Plan.from_specs(layout, seed, order=order, **options)
     return {name: plan.array(name) for name in plan}
 
 
@@ -83,7 +83,7 @@ def test_seeds_and_orders_give_other_weights():
 
 @pytest.mark.parametrize("seed", [0, U64 - 1, np.uint64(U64 - 1)])
 def test_the_ends_of_the_seed_range_are_seeds(seed):
-    assert Plan.from_layout(MODEL, seed)["embed.weight"].state == state_of(int(seed), "embed.weight")
+    assert Plan.from_specs(MODEL, seed)["embed.weight"].state == state_of(int(seed), "embed.weight")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_ends_of_the_seed_range_are_seeds(seed):
 )
 def test_a_seed_is_an_integer_of_64_bits(seed, error):
     with pytest.raises(error, match="seed") as caught:
-        Plan.from_layout(MODEL, seed)
+        Plan.from_specs(MODEL, seed)
     assert type(caught.value) is error
 
 
@@ -112,7 +112,7 @@ INDICES = [
 @pytest.mark.parametrize("index", INDICES, ids=repr)
 @pytest.mark.parametrize("order", ["named", "sequential"])
 def test_a_part_of_a_planned_tensor_is_that_part_of_the_whole(order, index):
-    plan = Plan.from_layout(MIXED, 17, order=order)
+    plan = Plan.from_specs(MIXED, 17, order=order)
     for name, tensor in plan.items():
         if len(tensor.shape) != 2 or min(tensor.shape) < 3:
             continue
@@ -122,7 +122,7 @@ def test_a_part_of_a_planned_tensor_is_that_part_of_the_whole(order, index):
 
 def test_a_part_of_a_tensor_too_large_for_any_machine_can_be_drawn():
     """Forty machines each draw their shard; none of them could hold the whole."""
-    plan = Plan.from_layout({"huge.weight": {"dtype": "F64", "shape": [2**30, 2**30]}}, 17)
+    plan = Plan.from_specs({"huge.weight": {"dtype": "F64", "shape": [2**30, 2**30]}}, 17)
     first = ((2**30 - 2) * 2**30 + 5) * GAMMA
     part = plan.array("huge.weight", index=(-2, slice(5, 9)))
     state = (state_of(17, "huge.weight") + first) % U64
@@ -130,7 +130,7 @@ def test_a_part_of_a_tensor_too_large_for_any_machine_can_be_drawn():
 
 
 def test_an_array_is_written_where_it_is_wanted():
-    plan = Plan.from_layout(MODEL, 17)
+    plan = Plan.from_specs(MODEL, 17)
     out = np.zeros((4, 7)).T
     assert plan.array("embed.weight", out=out) is out
     assert np.array_equal(out, plan.array("embed.weight"))
@@ -141,7 +141,7 @@ def test_an_array_is_written_where_it_is_wanted():
 
 
 def test_the_dtype_override_touches_floats_only():
-    plan = Plan.from_layout(MIXED, 17, dtype="float32")
+    plan = Plan.from_specs(MIXED, 17, dtype="float32")
     for name, tensor in plan.items():
         integer = MIXED[name]["dtype"].startswith("I")
         assert tensor.dtype.tag == (MIXED[name]["dtype"] if integer else "F32"), name
@@ -156,7 +156,7 @@ def test_a_narrower_override_is_the_same_model_rounded():
 @pytest.mark.parametrize("dtype", ["int64", "complex128", "f99", bool, "object"])
 def test_an_override_that_holds_no_weights_is_refused(dtype):
     with pytest.raises(TypeError, match="dtype must be one of"):
-        Plan.from_layout(MODEL, 17, dtype=dtype)
+        Plan.from_specs(MODEL, 17, dtype=dtype)
 
 
 def planned(name, state=0, shape=(2, 2), content=None, dtype="float32"):
@@ -217,10 +217,10 @@ def test_content_that_does_not_fit_its_dtype_is_refused_by_name():
 
 
 def test_a_plan_is_a_mapping_that_compares_by_content():
-    plan = Plan.from_layout(MODEL, 17)
-    assert plan == Plan.from_layout(MODEL, 17)
-    assert plan != Plan.from_layout(MODEL, 18)
-    assert plan != Plan.from_layout(MODEL, 17, order="sequential")
+    plan = Plan.from_specs(MODEL, 17)
+    assert plan == Plan.from_specs(MODEL, 17)
+    assert plan != Plan.from_specs(MODEL, 18)
+    assert plan != Plan.from_specs(MODEL, 17, order="sequential")
     assert plan != dict(plan)
     assert len(plan) == 5
     assert list(plan) == list(MODEL)
@@ -234,7 +234,7 @@ def test_a_plan_is_a_mapping_that_compares_by_content():
 
 @pytest.mark.parametrize("order", ["named", "sequential"])
 def test_json_carries_a_plan_whole(order):
-    plan = Plan.from_layout({**MIXED, "模型.weight": {"dtype": "F32", "shape": [2, 3]}}, U64 - 1, order=order)
+    plan = Plan.from_specs({**MIXED, "模型.weight": {"dtype": "F32", "shape": [2, 3]}}, U64 - 1, order=order)
     text = plan.to_json()
     json.loads(text, parse_constant=pytest.fail)
     again = Plan.from_json(text)
@@ -247,7 +247,7 @@ def test_json_carries_a_plan_whole(order):
 
 def altered(change):
     """Return the JSON of a good plan after `change` was applied to its object."""
-    data = json.loads(Plan.from_layout(MODEL, 17).to_json())
+    data = json.loads(Plan.from_specs(MODEL, 17).to_json())
     change(data)
     return json.dumps(data)
 
@@ -361,20 +361,20 @@ def test_no_value_anywhere_in_a_plan_escapes_as_another_error(path, value):
 @settings(max_examples=60, deadline=None)
 @given(st.permutations(list(MODEL)), st.integers(0, U64 - 1))
 def test_any_order_of_layers_gives_the_same_named_streams(names, seed):
-    plan = Plan.from_layout({name: MODEL[name] for name in names}, seed)
+    plan = Plan.from_specs({name: MODEL[name] for name in names}, seed)
     assert all(plan[name].state == state_of(seed, name) for name in names)
 
 
 @pytest.mark.parametrize(("tag", "shape"), [("I64", [0]), ("U8", [0]), ("I64", [5, 0])])
 def test_an_empty_position_buffer_is_planned_and_read_back(tag, shape):
     """A plan that `to_json` writes and `from_json` refuses."""
-    plan = Plan.from_layout({"a.position_ids": {"dtype": tag, "shape": shape}}, 17)
+    plan = Plan.from_specs({"a.position_ids": {"dtype": tag, "shape": shape}}, 17)
     assert Plan.from_json(plan.to_json()) == plan
 
 
 @pytest.mark.parametrize("name", ["token_mixer.0.weight", "tokenizer.encoder.layers.0.weight", "cls_token"])
 def test_a_convolution_beneath_a_token_module_is_one(name):
     """(out, in, kernel) whose input axis is taken for a stack: a limit three times too wide."""
-    weight = Plan.from_layout({name: {"dtype": "F32", "shape": [64, 32, 3]}}, 17)[name]
+    weight = Plan.from_specs({name: {"dtype": "F32", "shape": [64, 32, 3]}}, 17)[name]
     fan_sum = 32 + 3 if name == "cls_token" else (64 + 32) * 3
-    assert weight.content.limit == pytest.approx((6 / fan_sum) ** 0.5)
+    assert weight.distribution.limit == pytest.approx((6 / fan_sum) ** 0.5)

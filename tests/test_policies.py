@@ -39,7 +39,7 @@ def plan_of(**tensors):
     layout = {
         name.replace("__", "."): {"dtype": dtype, "shape": shape} for name, (dtype, *shape) in tensors.items()
     }
-    return fastinit.Plan.from_layout(layout, 17)
+    return fastinit.Plan.from_specs(layout, 17)
 
 
 def test_every_bundled_layout_is_tested():
@@ -51,20 +51,20 @@ def test_every_bundled_layout_is_tested():
 def test_every_tensor_of_a_bundled_model_is_planned_as_its_kind(model, order):
     counts, parameters = MODELS[model]
     source = json.loads((ROOT / "fastinit" / "_files" / "models" / f"{model}.json").read_text())
-    plan = fastinit.Plan.from_layout(model, 17, order=order)
+    plan = fastinit.Plan.from_specs(model, 17, order=order)
     assert list(plan) == list(source), "the plan keeps the layout's order"
     assert {name: list(tensor.shape) for name, tensor in plan.items()} == {
         name: entry["shape"] for name, entry in source.items()
     }
-    assert Counter(tensor.scheme for tensor in plan.values()) == counts
+    assert Counter(tensor.initializer for tensor in plan.values()) == counts
     assert sum(tensor.size for tensor in plan.values()) == parameters
     floats = {tensor.dtype.name for tensor in plan.values() if tensor.dtype.is_float}
     assert floats == {DTYPES.get(model, "float32")}
-    sampled = [tensor for tensor in plan.values() if tensor.scheme == "xavier_uniform"]
+    sampled = [tensor for tensor in plan.values() if tensor.initializer == "xavier_uniform"]
     assert plan.draws == sum(tensor.size for tensor in sampled)
     for tensor in plan.values():
-        assert (len(tensor.shape) >= 2) == (tensor.scheme in ("xavier_uniform", "positions")), tensor.name
-        assert (tensor.scheme == "zeros") == tensor.name.endswith("bias"), tensor.name
+        assert (len(tensor.shape) >= 2) == (tensor.initializer in ("xavier_uniform", "positions")), tensor.name
+        assert (tensor.initializer == "zeros") == tensor.name.endswith("bias"), tensor.name
 
 
 LIMITS = [
@@ -86,8 +86,8 @@ LIMITS = [
 @pytest.mark.parametrize(("model", "name", "fan_sum"), LIMITS)
 def test_the_limit_follows_from_the_fans(model, name, fan_sum):
     """C13, C14: a receptive field forgotten, or counted for a batch axis, is a factor of up to 16 in spread."""
-    tensor = fastinit.Plan.from_layout(model, 17)[name]
-    assert tensor.content.limit == math.sqrt(6.0 / fan_sum)
+    tensor = fastinit.Plan.from_specs(model, 17)[name]
+    assert tensor.distribution.limit == math.sqrt(6.0 / fan_sum)
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_the_limit_follows_from_the_fans(model, name, fan_sum):
 )
 @pytest.mark.parametrize("name", ["conv1.weight", "stem.conv.weight", "stem.conv.0.weight", "projection.weight"])
 def test_convolution_kernels_of_one_to_three_dimensions(name, shape, fan_sum):
-    plan = fastinit.Plan.from_layout({name: {"dtype": "F32", "shape": shape}}, 17)
-    assert plan[name].content.limit == math.sqrt(6.0 / fan_sum)
+    plan = fastinit.Plan.from_specs({name: {"dtype": "F32", "shape": shape}}, 17)
+    assert plan[name].distribution.limit == math.sqrt(6.0 / fan_sum)
 
 
 def test_stacked_experts_are_matrices_side_by_side():
     plan = plan_of(experts__gate_up_proj=("F32", 8, 6, 4))
-    assert plan["experts.gate_up_proj"].content.limit == math.sqrt(6.0 / (6 + 4))
+    assert plan["experts.gate_up_proj"].distribution.limit == math.sqrt(6.0 / (6 + 4))
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 7), (3, 7)])
 @pytest.mark.parametrize("dtype", ["I64", "I32", "U8"])
 def test_position_ids_count_from_zero_along_the_last_axis(shape, dtype):
     """Random position indices read outside the table, or inside it, wrongly."""
-    plan = fastinit.Plan.from_layout({"text.position_ids": {"dtype": dtype, "shape": shape}}, 17)
+    plan = fastinit.Plan.from_specs({"text.position_ids": {"dtype": dtype, "shape": shape}}, 17)
     array = plan.array("text.position_ids")
     assert np.array_equal(array, np.broadcast_to(np.arange(7), shape))
     assert array.dtype.itemsize == {"I64": 8, "I32": 4, "U8": 1}[dtype]
@@ -170,7 +170,7 @@ def test_a_tensor_that_no_rule_knows_is_refused_by_name_shape_and_dtype(name, dt
     """Random rotary frequencies or a random causal mask give a model that runs and never learns."""
     layout = {"good.weight": {"dtype": "F32", "shape": [2, 2]}, name: {"dtype": dtype, "shape": shape}}
     with pytest.raises(PlanError, match=re.escape(repr(name))) as caught:
-        fastinit.Plan.from_layout(layout, 17)
+        fastinit.Plan.from_specs(layout, 17)
     assert str(shape) in str(caught.value)
     assert dtype in str(caught.value)
 
@@ -183,10 +183,10 @@ def test_the_mask_called_bias_is_refused_for_what_it_is():
 @pytest.mark.parametrize("policy", ["", "Xavier", "kaiming", None])
 def test_an_unknown_policy_is_refused_with_the_known_ones(policy):
     with pytest.raises(PlanError, match="xavier"):
-        fastinit.Plan.from_layout("gpt2-124m", 17, policy)
+        fastinit.Plan.from_specs("gpt2-124m", 17, policy)
 
 
 @pytest.mark.parametrize("order", ["", "Named", "random", None])
 def test_an_unknown_order_is_refused_with_the_known_ones(order):
     with pytest.raises(PlanError, match="named, sequential"):
-        fastinit.Plan.from_layout("gpt2-124m", 17, order=order)
+        fastinit.Plan.from_specs("gpt2-124m", 17, order=order)

@@ -19,7 +19,7 @@ import reference_quantile as reference
 from mpmath import mp, mpf
 
 from fastinit import _core
-from fastinit._engine.distributions import Normal, Uniform, from_json, to_json
+from fastinit._engine.distributions import Normal, Uniform
 from fastinit._engine.fill import fill
 from fastinit.errors import DistributionError
 
@@ -77,7 +77,7 @@ def neighbourhood(k, reach):
 
 @pytest.fixture(params=[name for name, here in _core.levels().items() if here])
 def level(request):
-    before = _core.level()
+    before = _core.simd_level()
     assert _core.select_level(request.param) == _core.OK
     yield request.param
     _core.select_level(before)
@@ -123,7 +123,7 @@ def test_a_million_adjacent_pairs_are_in_order(tmp_path):
     if shutil.which("gcc") is None:
         pytest.skip("no gcc here")
     program = tmp_path / "order"
-    sources = [ROOT / "tests" / "native" / "order.c", *sorted((ROOT / "csrc").glob("*.c"))]
+    sources = [ROOT / "tests" / "native" / "order.c", *sorted((ROOT / "csrc").rglob("*.c"))]
     flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", f"-I{ROOT / 'csrc'}"]
     subprocess.run(["gcc", *flags, *map(str, sources), "-lm", "-o", str(program)], check=True)
     for name in (name for name, here in _core.levels().items() if here):
@@ -174,7 +174,7 @@ def _mix64(z):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_levels_agree_where_tails_are_frequent(dtype):
     """A tail lane replaced in the wrong place, which a few thousand draws may miss."""
-    before, found = _core.level(), {}
+    before, found = _core.simd_level(), {}
     for name, here in _core.levels().items():
         if here:
             _core.select_level(name)
@@ -238,8 +238,8 @@ def _to_bfloat16(w):
     [(0.0, -1.0), (0.0, float("nan")), (0.0, float("inf")), (float("nan"), 1.0), (float("inf"), 1.0)],
 )
 def test_refuses_what_is_no_spread(mean, std):
-    with pytest.raises(DistributionError, match="no spread"):
-        fill((2,), Normal(mean, std), 1)
+    with pytest.raises(ValueError, match="must be finite"):
+        Normal(mean, std)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_minus_zero_is_the_same_mean():
 
 
 def test_json_round_trip():
-    assert from_json(to_json(Normal(0.5, 0.02))) == Normal(0.5, 0.02)
+    assert Normal.from_json(Normal(0.5, 0.02).to_json()) == Normal(0.5, 0.02)
 
 
 def test_table_is_the_generators():

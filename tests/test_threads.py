@@ -162,7 +162,7 @@ def test_an_error_in_a_worker_reaches_the_caller():
 
 
 def test_a_job_refuses_ranges_outside_it():
-    spec = _core.Spec(_core.CONSTANT, _core.FLOAT64, (1.0,))
+    spec = _core.Spec(_core.BASES["constant"], _core.DTYPES["float64"], (1.0,))
     job = _core.Job(spec, np.zeros(4), False, 0, 0, (1,), _core.STORES_AUTO)
     for begin, end in ((-1, 2), (0, 5), (3, 2)):
         with pytest.raises(ValueError, match="leaves the 4 elements"):

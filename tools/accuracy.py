@@ -60,7 +60,7 @@ def native(name: str, *words: str) -> bool:
     """Compile and run one of tests/native; say whether it found everything good."""
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / name)
-        sources = [str(ROOT / "tests" / "native" / f"{name}.c"), *map(str, sorted((ROOT / "csrc").glob("*.c")))]
+        sources = [str(ROOT / "tests" / "native" / f"{name}.c"), *map(str, sorted((ROOT / "csrc").rglob("*.c")))]
         subprocess.run(["gcc", *FLAGS, *sources, "-lm", "-o", program], check=True)
         return subprocess.run([program, *words], check=False).returncode == 0
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,6 +28,8 @@ from .parts import Array, Index, Part
 from .probability import LARGEST_NORMAL, Moments
 
 Slice = tuple[int | slice, ...]
+Normals = Callable[..., Array]
+"""``normals(std=1.0, index=None)``: (a part of) the tensor filled with its stream's normals, in float64."""
 
 
 class WholeTensor(Distribution):
@@ -63,11 +67,11 @@ class WholeTensor(Distribution):
         try:
             if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
                 raise MemoryError
-            return self.build(shape, state, threads)
+            return self.build(shape, state, partial(_normals, shape, state, threads))
         except MemoryError:
             raise AllocationFailed(size_of(shape)) from None
 
-    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
+    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
         """Return the whole tensor, of a shape that was checked and is not empty."""
         raise NotImplementedError
 
@@ -142,7 +146,7 @@ class Diagonal(_OnAxes):
     kind: ClassVar[str] = "diagonal"
     draws_per_weight: ClassVar[int] = 0
 
-    def build(self, shape: Shape, state: int, threads: int | None) -> Array:  # noqa: ARG002
+    def build(self, shape: Shape, state: int, normals: Normals) -> Array:  # noqa: ARG002
         """Return the whole tensor."""
         whole = np.zeros(shape)
         blocks = self.axes(shape).blocks(whole)
@@ -182,9 +186,9 @@ class Orthogonal(_OnAxes):
     kind: ClassVar[str] = "orthogonal"
     draws_per_weight: ClassVar[int] = 1
 
-    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
+    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
         """Return the whole tensor."""
-        return _orthonormal(_normals(shape, state, threads), self.axes(shape), self.gain)
+        return _orthonormal(normals(), self.axes(shape), self.gain)
 
     def slack(self, shape: Shape, state: int) -> Array | float:
         """Return how far weights made with another LAPACK may lie from those made here."""
@@ -227,11 +231,11 @@ class DeltaOrthogonal(_OnAxes):
                 f"{lengths['i']} and {lengths['o']}"
             )
 
-    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
+    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
         """Return the whole tensor."""
         whole = np.zeros(shape)
         middle, axes = self._middle(shape)
-        whole[middle] = _orthonormal(_normals(shape, state, threads, index=middle), axes, self.gain)
+        whole[middle] = _orthonormal(normals(index=middle), axes, self.gain)
         return whole
 
     def slack(self, shape: Shape, state: int) -> Array | float:
@@ -340,9 +344,9 @@ class Sparse(WholeTensor):
         if len(shape) != 2:
             raise ValueError(f"sparse zeroes the columns of a matrix; shape {shape} has {len(shape)} axes, not 2")
 
-    def build(self, shape: Shape, state: int, threads: int | None) -> Array:
+    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
         """Return the whole tensor."""
-        weights = _normals(shape, state, threads, std=self.std)
+        weights = normals(std=self.std)
         zeros = _core.share(self.fraction, float(shape[0]))
         if zeros:
             keys = np.empty(shape, np.uint64)

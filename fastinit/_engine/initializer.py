@@ -96,7 +96,7 @@ class Initializer:
         source = as_source(rng)
         whole = whole_shape(shape, out, index)
         distribution = self.at(axes_of(whole, layout, groups, fan_in, fan_out))
-        if gain != 1.0 or type(gain) is not float:
+        if type(gain) is not float or gain != 1.0:
             distribution = distribution.rescaled(as_nonnegative(gain, "gain"))
         draws = draws_of(whole) if distribution.draws_per_weight else 0
         if type(source) is int:

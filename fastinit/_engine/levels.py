@@ -14,7 +14,7 @@ VARIABLE = "FASTINIT_LEVEL"
 
 def simd_level() -> str:
     """Return the name of the kernels in use: avx512, avx2, neon or portable."""
-    return _core.level()
+    return _core.simd_level()
 
 
 def choose() -> None:
@@ -44,7 +44,7 @@ def choose() -> None:
 def _test() -> None:
     if self_test():
         return
-    broken = _core.level()
+    broken = _core.simd_level()
     _core.select_level("portable")
     if not self_test():
         raise ImportError("fastinit's kernels give wrong bits on this machine; please report its CPU and compiler")

@@ -133,7 +133,7 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": _cpu_name(),
         "cpus": default_threads(),
-        "level": _core.level(),
+        "level": _core.simd_level(),
         "levels": _core.levels(),
         "compiler": compiler,
         "flags": flags,

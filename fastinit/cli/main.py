@@ -221,7 +221,7 @@ def _version(options: argparse.Namespace, parser: argparse.ArgumentParser) -> in
         return REFUSED
     from .. import __version__, _core  # noqa: PLC0415
 
-    print(f"fastinit {__version__} (kernels: {_core.level()})")
+    print(f"fastinit {__version__} (kernels: {_core.simd_level()})")
     return GOOD
 
 

@@ -98,6 +98,6 @@ whatever the depth
     residual = Residual(initializer, as_u64(residual_layers, "residual_layers"))
     return Recommendation(
         residual,
-        f"{reason}; each of {residual.layers} layers adds to the residual stream twice: dividing by "
-        f"sqrt(2 * {residual.layers}) bounds the growth of its second moment by about e, whatever the depth",
+        f"{reason}; each of {residual.residual_layers} layers adds to the residual stream twice: dividing by "
+        f"sqrt(2 * {residual.residual_layers}) bounds the growth of its second moment by about e, whatever the depth",
     )

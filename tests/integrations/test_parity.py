@@ -85,7 +85,7 @@ TORCH = [
 @pytest.mark.parametrize(("shape", "layout"), [(DENSE, "oi"), (CONV, "oihw")])
 def test_torch(torch, name, options, initializer, shape, layout):
     weights = getattr(torch.nn.init, name)(torch.empty(shape), **options)
-    assert_same(weights, initializer.content(shape, layout))
+    assert_same(weights, initializer.for_shape(shape, layout))
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_torch_default_layers_are_a_named_scale(torch):
     """nn.Linear and nn.Conv2d start at kaiming_uniform_(a=sqrt(5)): 1 / sqrt(fan_in) as a limit."""
     ours = kaiming("uniform", "leaky_relu", math.sqrt(5))
     assert ours.scale == pytest.approx(1 / 3, rel=1e-15)
-    assert_same(torch.nn.Linear(400, 500).weight.detach(), ours.content((500, 400), "oi"))
+    assert_same(torch.nn.Linear(400, 500).weight.detach(), ours.for_shape((500, 400), "oi"))
     conv = torch.nn.Conv2d(64, 64, (19, 21), groups=8)
     assert tuple(conv.weight.shape) == GROUPED
-    assert_same(conv.weight.detach(), ours.content(GROUPED, "oihw", groups=8))
+    assert_same(conv.weight.detach(), ours.for_shape(GROUPED, "oihw", groups=8))
     named("1/3")
 
 
@@ -120,8 +120,8 @@ def test_torch_grouped_fan_out(torch):
     """torch counts the outputs of all groups; an input reaches those of its own."""
     weights = torch.nn.init.kaiming_normal_(torch.empty(GROUPED), mode="fan_out")
     ours = kaiming("normal", mode="fan_out")
-    assert_different(weights, ours.content(GROUPED, "oihw", groups=8), 1 / math.sqrt(8))
-    assert_same(weights, ours.content(GROUPED, "oihw"))
+    assert_different(weights, ours.for_shape(GROUPED, "oihw", groups=8), 1 / math.sqrt(8))
+    assert_same(weights, ours.for_shape(GROUPED, "oihw"))
     assert fans(GROUPED, "oihw", 8)[0] == torch.nn.init._calculate_fan_in_and_fan_out(torch.empty(GROUPED))[0]
     named("fans of a grouped convolution")
 
@@ -131,8 +131,8 @@ def test_torch_transposed_convolution(torch):
     layer = torch.nn.ConvTranspose2d(32, 64, (9, 11))
     assert tuple(layer.weight.shape) == TRANSPOSED
     weights = torch.nn.init.kaiming_normal_(torch.empty(TRANSPOSED))
-    assert_same(weights, kaiming("normal").content(TRANSPOSED, "oihw"))
-    assert_different(weights, kaiming("normal").content(TRANSPOSED, "iohw"), math.sqrt(32 / 64))
+    assert_same(weights, kaiming("normal").for_shape(TRANSPOSED, "oihw"))
+    assert_different(weights, kaiming("normal").for_shape(TRANSPOSED, "iohw"), math.sqrt(32 / 64))
     assert fans(TRANSPOSED, "iohw") == fans(CONV, "oihw")
     named("transposed convolution")
 
@@ -161,13 +161,13 @@ def test_torch_warns_of_empty_tensors_in_kaiming_only(torch, shape):
 
 def test_torch_takes_a_slope_of_zero_with_relu(torch):
     weights = torch.nn.init.kaiming_normal_(torch.empty(DENSE), a=0, nonlinearity="relu")
-    assert_same(weights, kaiming("normal", "relu", a=0).content(DENSE, "oi"))
+    assert_same(weights, kaiming("normal", "relu", a=0).for_shape(DENSE, "oi"))
 
 
 def test_torch_leaky_relu_default(torch):
     """kaiming_*'s own default a = 0 makes leaky_relu mean relu; calculate_gain's is 0.01, as ours."""
     weights = torch.nn.init.kaiming_normal_(torch.empty(DENSE), nonlinearity="leaky_relu")
-    assert_same(weights, kaiming("normal").content(DENSE, "oi"))
+    assert_same(weights, kaiming("normal").for_shape(DENSE, "oi"))
     assert kaiming("normal", "leaky_relu").scale == 2 / (1 + 0.01 * 0.01)
     named("slope of leaky_relu")
 
@@ -177,7 +177,7 @@ def test_torch_truncation_is_in_weight_units(torch):
     loose = torch.nn.init.trunc_normal_(torch.empty(DENSE), std=0.02)
     assert float(loose.abs().max()) > 0.04
     tight = torch.nn.init.trunc_normal_(torch.empty(DENSE), std=0.02, a=-0.04, b=0.04)
-    assert_same(tight, TruncatedNormal(0.0, 0.02, -2.0, 2.0).content(DENSE))
+    assert_same(tight, TruncatedNormal(0.0, 0.02, -2.0, 2.0).for_shape(DENSE))
     named("standard deviations")
 
 
@@ -228,7 +228,7 @@ JAX = [
     *[
         ("variance_scaling", (0.3, mode, distribution), {}, VarianceScaling(0.3, mode, distribution))
         for mode in initializers.MODES
-        for distribution in initializers.SHAPES
+        for distribution in initializers.DISTRIBUTIONS
     ],
 ]
 
@@ -237,7 +237,7 @@ JAX = [
 @pytest.mark.parametrize(("shape", "layout"), [(DENSE, "io"), ((9, 11, 32, 64), "hwio")])
 def test_jax(jax, name, arguments, options, initializer, shape, layout):
     weights = getattr(jax.nn.initializers, name)(*arguments, **options)(jax.random.key(17), shape)
-    assert_same(weights, initializer.content(shape, layout))
+    assert_same(weights, initializer.for_shape(shape, layout))
     if name in ("glorot_normal", "he_normal", "lecun_normal"):
         named("truncated")
 
@@ -246,15 +246,15 @@ def test_jax_axes_are_our_letters(jax):
     """Its in_axis, out_axis and batch_axis against a layout, experts included."""
     make = jax.nn.initializers.variance_scaling(1.0, "fan_in", "normal", in_axis=1, out_axis=2, batch_axis=0)
     weights = make(jax.random.key(17), (8, 200, 300))
-    assert_same(weights, lecun("normal").content((8, 200, 300), "eio"))
+    assert_same(weights, lecun("normal").for_shape((8, 200, 300), "eio"))
 
 
 def test_jax_does_not_know_groups(jax):
     weights = jax.nn.initializers.glorot_uniform()(jax.random.key(17), (19, 21, 8, 64))
     ours = xavier("uniform")
-    assert_same(weights, ours.content((19, 21, 8, 64), "hwio"))
+    assert_same(weights, ours.for_shape((19, 21, 8, 64), "hwio"))
     by = math.sqrt((8 + 8) / (8 + 64))
-    assert_different(weights, ours.content((19, 21, 8, 64), "hwio", groups=8), by)
+    assert_different(weights, ours.for_shape((19, 21, 8, 64), "hwio", groups=8), by)
     named("groups")
 
 
@@ -315,16 +315,16 @@ KERAS = [
 @pytest.mark.parametrize(("shape", "layout"), [(DENSE, "io"), ((9, 11, 32, 64), "hwio")])
 def test_keras(keras, name, options, initializer, shape, layout):
     weights = keras.ops.convert_to_numpy(getattr(keras.initializers, name)(seed=17, **options)(shape))
-    assert_same(weights, initializer.content(shape, layout))
+    assert_same(weights, initializer.for_shape(shape, layout))
 
 
 def test_keras_counts_a_vector(keras):
     """Keras takes a bias of n for fan_in = fan_out = n; here a vector has no fans."""
     weights = keras.ops.convert_to_numpy(keras.initializers.GlorotUniform(seed=17)((100_000,)))
     ours = xavier("uniform")
-    assert_same(weights, ours.content((100_000,), fan_in=100_000, fan_out=100_000))
+    assert_same(weights, ours.for_shape((100_000,), fan_in=100_000, fan_out=100_000))
     with pytest.raises(ValueError, match="1-d"):
-        ours.content((100_000,))
+        ours.for_shape((100_000,))
     named("vector")
 
 
@@ -336,8 +336,8 @@ def test_keras_depthwise_fan_in(keras):
     assert (shape, fans(shape, "hwio"), fans(shape, "hwIo", 64)) == ((3, 3, 64, 1), (576, 9), (9, 9))
     weights = keras.ops.convert_to_numpy(keras.initializers.HeNormal(seed=17)((15, 20, 64, 1)))
     ours = kaiming("truncated_normal")
-    assert_same(weights, ours.content((15, 20, 64, 1), "hwio"))
-    assert_different(weights, ours.content((15, 20, 64, 1), "hwIo", groups=64), 1 / math.sqrt(64))
+    assert_same(weights, ours.for_shape((15, 20, 64, 1), "hwio"))
+    assert_different(weights, ours.for_shape((15, 20, 64, 1), "hwIo", groups=64), 1 / math.sqrt(64))
     named("(576, 9)")
 
 
@@ -378,4 +378,4 @@ def test_mup(torch, shape, base_shape, name, options, base):
     tensor = torch.empty(shape)
     tensor.infshape = mup.infshape.zip_infshape(base_shape, shape)
     weights = getattr(mup.init, name)(tensor, **options)
-    assert_same(weights, MuP(base_shape, base).content(shape, "oi" + "hw"[: len(shape) - 2]))
+    assert_same(weights, MuP(base_shape, base).for_shape(shape, "oi" + "hw"[: len(shape) - 2]))

@@ -2,7 +2,7 @@
  * floating-point environment left alone. Prints one hash of all the portable bits, which must be the same on
  * every architecture, and exits non-zero at the first difference.
  *
- *   cc -std=c11 -ffp-contract=off -Icsrc tests/native/levels.c csrc/<all>.c -lm && ./a.out [REQUIRED LEVEL ...]
+ *   cc -std=c11 -ffp-contract=off -Icsrc tests/native/levels.c <every .c of csrc> -lm && ./a.out [REQUIRED LEVEL ...]
  */
 #include <fenv.h>
 #include <math.h>
@@ -20,9 +20,8 @@
 
 enum { LONGEST = 4096 + 2, GUARD = 64, ROOM = 8 * LONGEST + 2 * GUARD };
 
-static const int sizes[FI_DTYPES] = {8, 4, 2, 2, 1, 1};
-static const char *const dtypes[FI_DTYPES] = {"float64",  "float32",       "float16",
-                                              "bfloat16", "float8_e4m3fn", "float8_e5m2"};
+#define SIZE(with, constant, name, width, ...) [constant] = width / 8,
+static const int sizes[FI_DTYPES] = {FI_EACH_DTYPE(SIZE, )};
 
 /* Ordinary scales, clamps at both ends, subnormals of every dtype, the smallest and the largest. */
 static const struct {
@@ -66,35 +65,37 @@ static const struct {
     {FI_NORMAL, {0, 2e307}},
     {FI_NORMAL, {0.1, 0}},
     /* mean, std, lower, upper and their constants (fastinit/truncation.py) */
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL,
      {0, 1, -2, 2, 0x1.74bcf82c9d860p-5, 0x1.74bcf82c9d860p-5, 0x1.e8b4307d3627ap-54, 0x1.0000000000000p+52}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL,
      {0x1.3333333333333p-2, 0x1.47ae147ae147bp-6, -2, 2, 0x1.74bcf82c9d860p-5, 0x1.74bcf82c9d860p-5,
       0x1.e8b4307d3627ap-54, 0x1.0000000000000p+52}},
-    {FI_TRUNCATED, {0, 1, -1, INFINITY, 0x1.44ed0bb7cb20bp-2, 0, 0x1.aec4bd120d37dp-54, 0x1.9f734e17374ccp+51}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL,
+     {0, 1, -1, INFINITY, 0x1.44ed0bb7cb20bp-2, 0, 0x1.aec4bd120d37dp-54, 0x1.9f734e17374ccp+51}},
+    {FI_TRUNCATED_NORMAL,
      {1, 3, -INFINITY, 0x1.0000000000000p-1, 0, 0x1.3bf143b9aa712p-1, 0x1.62075e232ac77p-54,
       0x1.723ad3580dcc3p+52}},
-    {FI_TRUNCATED, {0, 1, 0x1.2000000000000p+2, INFINITY, 0x1.ffff8dfe35c8bp+0, 0, 0x1.c80728dd3b03ap-72, 0}},
-    {FI_TRUNCATED, {0, 1, 0x1.5000000000000p+2, 1000000, 0x1.5000000000000p+2, 0, 1, 0x1.7941dfedadc79p-3}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL,
+     {0, 1, 0x1.2000000000000p+2, INFINITY, 0x1.ffff8dfe35c8bp+0, 0, 0x1.c80728dd3b03ap-72, 0}},
+    {FI_TRUNCATED_NORMAL, {0, 1, 0x1.5000000000000p+2, 1000000, 0x1.5000000000000p+2, 0, 1, 0x1.7941dfedadc79p-3}},
+    {FI_TRUNCATED_NORMAL,
      {0, 0x1.12e0be826d695p-30, 30, 31, 30, 0x1.eec3961370cb0p-45, 0x1.ffffffffffe11p-1, 0x1.10c3a6dfb06cap-5}},
-    {FI_TRUNCATED, {0, 50, -40, -39, 39, 0x1.f7ecee7d3f2fcp-58, 1, 0x1.a3d3b014e3178p-6}},
-    {FI_TRUNCATED, {0, 0x1.999999999999ap-4, 0, 0x1.56e1fc2f8f359p-997, 1, 1, 0x0.000000088ca59p-1022, 0}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL, {0, 50, -40, -39, 39, 0x1.f7ecee7d3f2fcp-58, 1, 0x1.a3d3b014e3178p-6}},
+    {FI_TRUNCATED_NORMAL, {0, 0x1.999999999999ap-4, 0, 0x1.56e1fc2f8f359p-997, 1, 1, 0x0.000000088ca59p-1022, 0}},
+    {FI_TRUNCATED_NORMAL,
      {0, 1, -0x1.999999999999ap-4, 0x1.1000000000000p+3, 0x1.d7375f15b2f1ep-1, 0x1.5dbbaccf1a4e0p-56,
       0x1.1464507526871p-54, 0x1.2e32a779625f8p+49}},
-    {FI_TRUNCATED, {2, 1, -INFINITY, INFINITY, 0, 0, 0, 0}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL, {2, 1, -INFINITY, INFINITY, 0, 0, 0, 0}},
+    {FI_TRUNCATED_NORMAL,
      {0, 0x1.1039d428a8b8fp-123, -2, 2, 0x1.74bcf82c9d860p-5, 0x1.74bcf82c9d860p-5, 0x1.e8b4307d3627ap-54,
       0x1.0000000000000p+52}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL,
      {0x1.6666666666666p-1, 0x1.0000000000000p-2, -1, 1, 0x1.44ed0bb7cb20bp-2, 0x1.44ed0bb7cb20bp-2,
       0x1.5d897a241a6fap-54, 0x1.0000000000000p+52}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL,
      {0, 0x1.0000000000000p-20, 2, 0x1.0000000000800p+1, 0x1.f45a183e9b13dp+0, 0x1.74bcf82c9a116p-5,
       0x1.ba4b436e81f30p-98, 0}},
-    {FI_TRUNCATED,
+    {FI_TRUNCATED_NORMAL,
      {0, 0, -2, 2, 0x1.74bcf82c9d860p-5, 0x1.74bcf82c9d860p-5, 0x1.e8b4307d3627ap-54, 0x1.0000000000000p+52}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
@@ -136,8 +137,8 @@ static void fill(unsigned char *room, size_t offset, size_t count, uint64_t draw
 static void fail(const char *level, const fi_spec *spec, const char *what, size_t offset, size_t count,
                  uint64_t draws, uint64_t state) {
     fprintf(stderr, "%s: level %s, dtype %s, base %d, scale %a, offset %zu, count %zu, draws %#llx, state %#llx\n",
-            what, level, dtypes[spec->dtype], spec->base, spec->scale, offset, count, (unsigned long long)draws,
-            (unsigned long long)state);
+            what, level, fi_dtype_name(spec->dtype), spec->base, spec->scale, offset, count,
+            (unsigned long long)draws, (unsigned long long)state);
     exit(1);
 }
 
@@ -235,7 +236,7 @@ int main(int count, char **required) {
         if (strcmp(fi_level_at(i), "portable") != 0) compare_level(fi_level_at(i));
         check_environment(fi_level_at(i));
         fi_level_select(fi_level_at(i));
-        if (!fi_level_self_test()) {
+        if (!fi_self_test()) {
             fprintf(stderr, "self-test of level %s failed\n", fi_level_at(i));
             return 1;
         }

@@ -5,9 +5,11 @@
 #include "fastinit.h"
 #include "splitmix64.h"
 
+#define SIZE(with, constant, name, width, ...) [constant] = width / 8,
+
 int main(void) {
     static unsigned char bytes[8 * 5003 + 1];
-    static const int itemsize[FI_DTYPES] = {8, 4, 2, 2, 1, 1};
+    static const int itemsize[FI_DTYPES] = {FI_EACH_DTYPE(SIZE, )};
     uint64_t state = 17;
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(splitmix64_next(&state) >> 33);
     for (int level = 0; level < fi_level_count(); level++) {

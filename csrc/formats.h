@@ -1,44 +1,16 @@
-/* From 64 drawn bits to a float64 weight, and from there to the stored dtype.
- *
- * k is the top 53 bits of a draw, 0 <= k < 2^53. Every map below is non-decreasing in k.
- *
- *   function          interval        spacing     smallest (k = 0)   largest (k = 2^53 - 1)
- *   unit_closed_open  [0, 1)          2^-53       0                  1 - 2^-53
- *   centered_step     [-2^52, 2^52)   1           -2^52              2^52 - 1
- *   centered_odd      (-2^53, 2^53)   2           1 - 2^53           2^53 - 1
- *
- * They are exact: the only roundings of a weight are those named at fi_base (fastinit.h) and the one
- * to its dtype. Nothing here may be contracted to fma.
- */
-#ifndef FI_CONVERT_H
-#define FI_CONVERT_H
+/* The formats of the dtypes, and the one rounding from a float64 weight to them. */
+#ifndef FI_FORMATS_H
+#define FI_FORMATS_H
 
-#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "fastinit.h"
 
-#if defined(__FAST_MATH__) || defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
-#error "fastinit promises bits: compile it without -ffast-math and -Ofast"
-#endif
-/* 1 (s390x) widens float arithmetic to double: there is none here. 2 (x87) widens double. */
-#if !defined(FLT_EVAL_METHOD) || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
-#error "fastinit promises bits: float64 arithmetic must not be wider (on x86 use -msse2 -mfpmath=sse)"
-#endif
-
-static inline uint64_t top53(uint64_t draw) { return draw >> 11; }
-
-static inline double unit_closed_open(uint64_t draw) { return (double)top53(draw) * 0x1p-53; }
-
-static inline double centered_step(uint64_t draw) { return (double)((int64_t)top53(draw) - (INT64_C(1) << 52)); }
-
-static inline double centered_odd(uint64_t draw) { return 2 * centered_step(draw) + 1; }
-
-/* Numeric clamp: a zero keeps its sign, and a bound that is absent is an infinity. */
-static inline double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
-
-/* ---- float64 to a narrower binary format, once, to nearest even ----------------------------------- */
+/* A switch that forgets a dtype or a base, and a kernel that lacks its helper, must not compile, whatever flags
+ * the builder has set: the first would decode one dtype as another, the second would be a call into nowhere. */
+#pragma GCC diagnostic error "-Wswitch"
+#pragma GCC diagnostic error "-Wimplicit-function-declaration"
 
 typedef struct {
     int mantissa;   /* stored bits of the significand */
@@ -47,16 +19,13 @@ typedef struct {
     double largest; /* the largest finite value */
 } fi_format;
 
-static const fi_format formats[FI_DTYPES] = {
-    /* clang-format off */
-    [FI_FLOAT64] = {52, 1023, 64, DBL_MAX},
-    [FI_FLOAT32] = {23, 127, 32, FLT_MAX},
-    [FI_FLOAT16] = {10, 15, 16, 65504},
-    [FI_BFLOAT16] = {7, 127, 16, 0x1.FEp127},
-    [FI_FLOAT8_E4M3FN] = {3, 7, 8, 448},
-    [FI_FLOAT8_E5M2] = {2, 15, 8, 57344},
-    /* clang-format on */
-};
+#define FI_FORMAT(with, dtype, name, bits, type, mantissa, bias, largest) \
+    [dtype] = {mantissa, bias, bits, largest},
+static const fi_format formats[FI_DTYPES] = {FI_EACH_DTYPE(FI_FORMAT, )};
+#undef FI_FORMAT
+
+/* Numeric clamp: a zero keeps its sign, and a bound that is absent is an infinity. */
+static inline double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 
 static inline uint64_t shift_to_nearest_even(uint64_t x, int shift) {
     uint64_t below_half = (UINT64_C(1) << (shift - 1)) - 1;

@@ -1,4 +1,4 @@
-/* What the operating system knows of a target's memory: whether pages back it, and of what size.
+/* Where to: strided memory becomes the longest runs, and the operating system says how its pages are best written.
  *
  * Two facts decide how a large target is written (bench/README.md has the figures). Resident memory is
  * written fastest by streaming stores, which fetch no line before overwriting it. A page that does not
@@ -11,8 +11,53 @@
 #include <unistd.h>
 #endif
 
-#include "convert.h"
-#include "kernels.h"
+#include "formats.h"
+
+/* ---- runs ---- */
+
+static void swap_axes(fi_region *r, int i, int j) {
+    int64_t length = r->length[i], stride = r->stride[i];
+    uint64_t draws = r->draws[i];
+    r->length[i] = r->length[j], r->stride[i] = r->stride[j], r->draws[i] = r->draws[j];
+    r->length[j] = length, r->stride[j] = stride, r->draws[j] = draws;
+}
+
+void fi_region_normalize(fi_region *r) {
+    int kept = 0;
+    for (int i = 0; i < r->ndim; i++) { /* forwards, and without axes of length 1 */
+        if (r->length[i] == 1) continue;
+        if (r->stride[i] < 0) {
+            r->data += r->stride[i] * (r->length[i] - 1);
+            r->first += r->draws[i] * (uint64_t)(r->length[i] - 1);
+            r->stride[i] = -r->stride[i];
+            r->draws[i] = -r->draws[i];
+        }
+        swap_axes(r, kept++, i);
+    }
+    r->ndim = kept;
+    for (int i = 1; i < kept; i++) /* the largest stride outermost; equal ones stay in order */
+        for (int j = i; j > 0 && r->stride[j - 1] < r->stride[j]; j--) swap_axes(r, j - 1, j);
+    int last = 0;
+    for (int i = 1; i < kept; i++) { /* merge an axis into the one outside it where both march as one */
+        if (r->stride[last] == r->stride[i] * r->length[i] &&
+            r->draws[last] == r->draws[i] * (uint64_t)r->length[i]) {
+            r->length[last] *= r->length[i];
+            r->stride[last] = r->stride[i];
+            r->draws[last] = r->draws[i];
+        } else if (++last != i) {
+            swap_axes(r, last, i);
+        }
+    }
+    r->ndim = kept ? last + 1 : 0;
+}
+
+int64_t fi_region_size(const fi_region *r) {
+    int64_t size = 1;
+    for (int i = 0; i < r->ndim; i++) size *= r->length[i];
+    return size;
+}
+
+/* ---- pages ---- */
 
 /* Below this a target fits the nearer caches, and who wrote it will read it from there. */
 #define STREAM_BYTES ((int64_t)4 << 20)

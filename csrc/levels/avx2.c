@@ -1,0 +1,191 @@
+/* 4 lanes: AVX2, with FMA and F16C (every AVX2 core has the three). */
+#include "level.h"
+
+#ifdef FI_X86
+
+#include <immintrin.h>
+
+#include "../formats.h"
+#include "../splitmix64.h"
+
+FI_TARGET_BEGIN("avx2,fma,f16c")
+
+#define FI_HARDWARE_FMA /* every core of this level has it, and what follows may use it */
+#include "../truncated.h"
+
+/* FLIGHT: with eight, of sixteen registers, gcc takes minutes to compile this file. */
+#define LEVEL avx2
+enum { LANES = 4, LINE_BYTES = 32, FLIGHT = 4 };
+typedef __m256i draws_t;
+typedef __m256d weights_t;
+typedef __m256i words_t;
+typedef __m256d mask_t;
+typedef __m256i line_t;
+
+/* ---- draws ---- */
+
+/* AVX2 has no 64-bit multiply: three 32-bit ones, the two crossed products meeting in the upper half. */
+static inline draws_t multiply_draws(draws_t a, draws_t b) {
+    draws_t crossed = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b),
+                                       _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
+    return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(crossed, 32));
+}
+
+static inline draws_t all_draws(uint64_t x) { return _mm256_set1_epi64x((long long)x); }
+static inline draws_t add_draws(draws_t a, draws_t b) { return _mm256_add_epi64(a, b); }
+static inline draws_t every_draw(uint64_t x, uint64_t step) {
+    return add_draws(all_draws(x), multiply_draws(_mm256_set_epi64x(3, 2, 1, 0), all_draws(step)));
+}
+
+static inline draws_t mix64_lanes(draws_t z) {
+    z = multiply_draws(_mm256_xor_si256(z, _mm256_srli_epi64(z, 30)), all_draws(FI_MIX_1));
+    z = multiply_draws(_mm256_xor_si256(z, _mm256_srli_epi64(z, 27)), all_draws(FI_MIX_2));
+    return _mm256_xor_si256(z, _mm256_srli_epi64(z, 31));
+}
+
+/* ---- weights ---- */
+
+static inline weights_t all_weights(double x) { return _mm256_set1_pd(x); }
+static inline weights_t add(weights_t a, weights_t b) { return _mm256_add_pd(a, b); }
+static inline weights_t subtract(weights_t a, weights_t b) { return _mm256_sub_pd(a, b); }
+static inline weights_t multiply(weights_t a, weights_t b) { return _mm256_mul_pd(a, b); }
+static inline weights_t magnitude(weights_t w) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), w); }
+static inline weights_t flip(weights_t w, weights_t sign) { return _mm256_xor_pd(w, sign); }
+static inline weights_t fma_lanes(weights_t a, weights_t b, weights_t c) { return _mm256_fmadd_pd(a, b, c); }
+static inline weights_t fnma_lanes(weights_t a, weights_t b, weights_t c) { return _mm256_fnmadd_pd(a, b, c); }
+static inline weights_t least(weights_t a, weights_t b) { return _mm256_min_pd(a, b); }
+static inline weights_t most(weights_t a, weights_t b) { return _mm256_max_pd(a, b); }
+static inline mask_t less(weights_t a, weights_t b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
+static inline weights_t choose(mask_t m, weights_t yes, weights_t no) { return _mm256_blendv_pd(no, yes, m); }
+static inline weights_t keep(mask_t m, weights_t w) { return _mm256_and_pd(m, w); }
+static inline uint64_t lanes_of(mask_t m) { return (uint64_t)_mm256_movemask_pd(m); }
+static inline weights_t load_weights(const double *from) { return _mm256_loadu_pd(from); }
+static inline void store_weights(double *to, weights_t w) { _mm256_storeu_pd(to, w); }
+
+/* ---- from draws to weights ---- */
+
+/* The top 53 bits minus `offset` (0 or 2^52), exactly: the upper 21 bits in the significand of 2^84 and
+ * the lower 32 in that of 2^52, and every sum below is representable. */
+static inline weights_t top53_minus(draws_t draw, double offset) {
+    const draws_t magic52 = all_draws(UINT64_C(0x4330000000000000)); /* 2^52 */
+    const draws_t magic84 = all_draws(UINT64_C(0x4530000000000000)); /* 2^84 */
+    draws_t upper = _mm256_or_si256(_mm256_srli_epi64(draw, 43), magic84);
+    draws_t lower = _mm256_blend_epi32(_mm256_srli_epi64(draw, 11), magic52, 0xAA);
+    weights_t sum = subtract(_mm256_castsi256_pd(upper), all_weights(0x1p84 + 0x1p52 + offset));
+    return add(sum, _mm256_castsi256_pd(lower));
+}
+
+static inline weights_t top53_lanes(draws_t draw) { return top53_minus(draw, 0); }
+static inline weights_t centered_step_lanes(draws_t draw) { return top53_minus(draw, 0x1p52); }
+static inline weights_t centered_odd_lanes(draws_t draw) {
+    weights_t step = centered_step_lanes(draw);
+    return add(add(step, step), all_weights(1));
+}
+
+static inline weights_t pair_of_rows(const double *low, const double *high) {
+    return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_load_pd(low)), _mm_load_pd(high), 1);
+}
+
+/* Four coefficients from each lane's row: a transposition, half of it in the loads. */
+static inline void coefficient_lanes(const double *const rows[LANES], int power, weights_t c[4]) {
+    weights_t a = pair_of_rows(rows[0] + power, rows[2] + power);
+    weights_t b = pair_of_rows(rows[1] + power, rows[3] + power);
+    c[0] = _mm256_unpacklo_pd(a, b);
+    c[1] = _mm256_unpackhi_pd(a, b);
+    a = pair_of_rows(rows[0] + power + 2, rows[2] + power + 2);
+    b = pair_of_rows(rows[1] + power + 2, rows[3] + power + 2);
+    c[2] = _mm256_unpacklo_pd(a, b);
+    c[3] = _mm256_unpackhi_pd(a, b);
+}
+
+FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
+    weights_t x[FLIGHT], c[4];
+    const double *rows[FLIGHT][LANES];
+    EACH_VECTOR {
+        draws_t bits = _mm256_castpd_si256(y[i]);
+        draws_t segment = _mm256_and_si256(_mm256_srli_epi64(bits, 51), all_draws(FI_CENTRE_ROWS - 1));
+        rows[i][0] = fi_quantile_centre[_mm256_extract_epi64(segment, 0)];
+        rows[i][1] = fi_quantile_centre[_mm256_extract_epi64(segment, 1)];
+        rows[i][2] = fi_quantile_centre[_mm256_extract_epi64(segment, 2)];
+        rows[i][3] = fi_quantile_centre[_mm256_extract_epi64(segment, 3)];
+        bits = _mm256_or_si256(_mm256_and_si256(bits, all_draws(FI_SIGNIFICAND)), all_draws(FI_ONE));
+        x[i] = subtract(_mm256_castsi256_pd(bits), all_weights(1.25));
+    }
+    _Pragma("GCC unroll 8") for (int power = 12; power >= 0; power -= 4) { /* 15 is a row's zero */
+        EACH_VECTOR {
+            coefficient_lanes(rows[i], power, c);
+            if (power < 12) z[i] = fma_lanes(z[i], x[i], c[3]);
+            z[i] = power < 12 ? fma_lanes(z[i], x[i], c[2]) : c[2];
+            z[i] = fma_lanes(fma_lanes(z[i], x[i], c[1]), x[i], c[0]);
+        }
+    }
+}
+
+/* ---- words ---- */
+
+static inline words_t all_words(uint32_t x) { return _mm256_set1_epi32((int)x); }
+static inline words_t add_words(words_t a, words_t b) { return _mm256_add_epi32(a, b); }
+static inline words_t subtract_words(words_t a, words_t b) { return _mm256_sub_epi32(a, b); }
+static inline words_t and_words(words_t a, words_t b) { return _mm256_and_si256(a, b); }
+static inline words_t or_words(words_t a, words_t b) { return _mm256_or_si256(a, b); }
+static inline words_t most_words(words_t a, words_t b) { return _mm256_max_epi32(a, b); }
+static inline words_t shift_words(words_t x, int n) { return _mm256_srli_epi32(x, n); }
+static inline words_t add_floats(words_t a, words_t b) {
+    return _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b)));
+}
+
+/* ---- rounding and packing ---- */
+
+static inline __m256 two_floats(__m128 a, __m128 b) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(a), b, 1);
+}
+
+/* The dropped 29 bits are gathered in the last bit kept, and the conversion is then exact. */
+static inline __m128 odd_float(weights_t w) {
+    const draws_t dropped = all_draws((UINT64_C(1) << 29) - 1);
+    draws_t bits = _mm256_castpd_si256(w);
+    draws_t sticky = _mm256_add_epi64(_mm256_and_si256(bits, dropped), dropped);
+    bits = _mm256_andnot_si256(dropped, _mm256_or_si256(bits, sticky));
+    return _mm256_cvtpd_ps(_mm256_castsi256_pd(bits));
+}
+
+static inline words_t odd_floats(weights_t a, weights_t b) {
+    return _mm256_castps_si256(two_floats(odd_float(a), odd_float(b)));
+}
+
+static inline void floats_for_bfloat16(const weights_t w[4], words_t x[2]) {
+    x[0] = odd_floats(w[0], w[1]);
+    x[1] = odd_floats(w[2], w[3]);
+}
+
+static inline line_t pack_float64(const weights_t w[1]) { return _mm256_castpd_si256(w[0]); }
+
+static inline line_t pack_float32(const weights_t w[2]) {
+    return _mm256_castps_si256(two_floats(_mm256_cvtpd_ps(w[0]), _mm256_cvtpd_ps(w[1])));
+}
+
+static inline line_t pack_float16(const weights_t w[4]) {
+    __m128i a = _mm256_cvtps_ph(_mm256_castsi256_ps(odd_floats(w[0], w[1])), _MM_FROUND_TO_NEAREST_INT);
+    __m128i b = _mm256_cvtps_ph(_mm256_castsi256_ps(odd_floats(w[2], w[3])), _MM_FROUND_TO_NEAREST_INT);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+}
+
+/* The packing instructions interleave the 128-bit halves of a and b: 0xD8 puts them in order. */
+static inline line_t pack_halves(const words_t x[2]) {
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(x[0], x[1]), 0xD8);
+}
+
+static inline line_t pack_bytes(const words_t x[4]) {
+    return _mm256_permute4x64_epi64(_mm256_packus_epi16(pack_halves(x), pack_halves(x + 2)), 0xD8);
+}
+
+static inline void store_line(void *out, line_t line) { _mm256_storeu_si256(out, line); }
+static inline void stream_line(void *out, line_t line) { _mm256_stream_si256(out, line); }
+
+#include "loop.h"
+
+FI_TARGET_END
+
+DEFINE_LEVEL
+
+#endif

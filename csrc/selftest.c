@@ -1,0 +1,115 @@
+/* What this build is, and whether it gives the bits it must. */
+#include <math.h>
+#include <string.h>
+
+#include "formats.h"
+#include "fpenv.h"
+#include "levels/level.h"
+#include "splitmix64.h"
+
+const char *fi_build_compiler(void) { return __VERSION__; }
+const char *fi_build_flags(void) {
+#ifdef FI_FLAGS
+    return FI_FLAGS;
+#else
+    return "";
+#endif
+}
+
+/* One run of every base and dtype, and what it must hold: a hash of the stored bits, from the plain Python of
+ * tests/reference.py and tests/reference_quantile.py, not from this code. tests/test_levels.py computes them anew
+ * and prints these lines where they differ. Levels that are only compared with one another could all be wrong
+ * together: by a compiler flag, or in code they share. */
+#define PARAMETERS_constant {0.1}
+#define PARAMETERS_uniform {-0.3, 0.7}
+#define PARAMETERS_centered_uniform {1.3}
+#define PARAMETERS_normal {0.3, 0.7}
+#define PARAMETERS_truncated_normal \
+    {0.3, 0.7, -1, INFINITY, 0x1.44ed0bb7cb20bp-2, 0, 0x1.aec4bd120d37dp-54, 0x1.9f734e17374ccp+51}
+
+/* clang-format off */
+#define KNOWN_constant_float64 UINT64_C(0x1044DF90C53D178D)
+#define KNOWN_constant_float32 UINT64_C(0xFA9635E45C9F6F94)
+#define KNOWN_constant_float16 UINT64_C(0x7199B66CAB4A2909)
+#define KNOWN_constant_bfloat16 UINT64_C(0x0E09CB66F45BFC94)
+#define KNOWN_constant_float8_e4m3fn UINT64_C(0x8E9835EFD1ACB624)
+#define KNOWN_constant_float8_e5m2 UINT64_C(0x14366E74696B5BE1)
+#define KNOWN_uniform_float64 UINT64_C(0x728DEF6F07EAC190)
+#define KNOWN_uniform_float32 UINT64_C(0xA9DFAACBDB81E81E)
+#define KNOWN_uniform_float16 UINT64_C(0x6D6D84818141F0B5)
+#define KNOWN_uniform_bfloat16 UINT64_C(0x1017670D2F6B0128)
+#define KNOWN_uniform_float8_e4m3fn UINT64_C(0xAB6AB4E117DFA063)
+#define KNOWN_uniform_float8_e5m2 UINT64_C(0x9E446E15775516E5)
+#define KNOWN_centered_uniform_float64 UINT64_C(0xFEEC0E0A53053418)
+#define KNOWN_centered_uniform_float32 UINT64_C(0x0B5807FF1C0DE697)
+#define KNOWN_centered_uniform_float16 UINT64_C(0x2C0DB51EC78630C2)
+#define KNOWN_centered_uniform_bfloat16 UINT64_C(0x207A8A9325DB1B97)
+#define KNOWN_centered_uniform_float8_e4m3fn UINT64_C(0xDB46AD0482590037)
+#define KNOWN_centered_uniform_float8_e5m2 UINT64_C(0x0780BAD2AEB80975)
+#define KNOWN_normal_float64 UINT64_C(0xB7A824E05DE2132C)
+#define KNOWN_normal_float32 UINT64_C(0x26E3CE6E4D0D79C0)
+#define KNOWN_normal_float16 UINT64_C(0xEDB30017B342ECFE)
+#define KNOWN_normal_bfloat16 UINT64_C(0x29257DEDDDE79550)
+#define KNOWN_normal_float8_e4m3fn UINT64_C(0x8D6E03742665815A)
+#define KNOWN_normal_float8_e5m2 UINT64_C(0xDD33AFD592717D34)
+#define KNOWN_truncated_normal_float64 UINT64_C(0xAD2D5B82F73CD0A8)
+#define KNOWN_truncated_normal_float32 UINT64_C(0xD59249F6882F98B4)
+#define KNOWN_truncated_normal_float16 UINT64_C(0x9A5FF9B1F8F083A7)
+#define KNOWN_truncated_normal_bfloat16 UINT64_C(0x53848B92D1AB82D5)
+#define KNOWN_truncated_normal_float8_e4m3fn UINT64_C(0x7DF726D6AF42BB27)
+#define KNOWN_truncated_normal_float8_e5m2 UINT64_C(0xA476D0967B48053A)
+/* clang-format on */
+
+#define KNOWN(base, number, dtype, ...) [number] = KNOWN_##base##_##dtype,
+#define RUN(with, number, base) [number] = {PARAMETERS_##base, {FI_EACH_DTYPE(KNOWN, base)}},
+static const struct {
+    double parameters[FI_PARAMETERS];
+    uint64_t hash[FI_DTYPES];
+} runs[FI_BASES] = {FI_EACH_BASE(RUN, )};
+
+/* Whole blocks and a rest on every level; draw 40 is 0, so the tail, the clamp and the smallest value are met. */
+enum { COUNT = 75, ROOM = COUNT + 2 };
+static const uint64_t state = 0 - 41 * FI_GAMMA;
+
+/* FNV-1a of the run and of the element on either side, which must still be zero. */
+static uint64_t hash_of(const char *room, fi_dtype dtype) {
+    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+#define STIR(with, number, name, width, ...)                   \
+    case number:                                               \
+        for (int i = 0; i < ROOM; i++) {                       \
+            uint##width##_t x;                                 \
+            memcpy(&x, room + sizeof x * (size_t)i, sizeof x); \
+            hash = (hash ^ x) * UINT64_C(0x100000001B3);       \
+        }                                                      \
+        break;
+    switch (dtype) { FI_EACH_DTYPE(STIR, ) }
+#undef STIR
+    return hash;
+}
+
+/* The level in use by way of fi_fill, as a caller has it; the portable one by itself, because it also serves the
+ * specs that are `plain`. */
+static bool is_known(fi_base base, fi_dtype dtype) {
+    double used[ROOM] = {0}, portable[ROOM] = {0};
+    int itemsize = formats[dtype].bits / 8;
+    fi_region region = {.data = (char *)used + itemsize, .ndim = 1, .length = {COUNT}, .stride = {itemsize}};
+    region.draws[0] = 1;
+    fi_spec spec;
+    if (fi_spec_init(&spec, base, dtype, runs[base].parameters) != FI_OK) return false;
+    fi_fill(&region, &spec, state, 0, COUNT);
+    fi_level_portable.fill[base][dtype]((char *)portable + itemsize, COUNT, state + FI_GAMMA, FI_GAMMA, &spec,
+                                        false);
+    uint64_t known = runs[base].hash[dtype];
+    return hash_of((const char *)used, dtype) == known && hash_of((const char *)portable, dtype) == known;
+}
+
+/* A tenth of a millisecond, at every import. The first draw of seed 1234567 is published. */
+bool fi_self_test(void) {
+    uint64_t seed = 1234567;
+    bool good = fi_next_u64(&seed) == UINT64_C(6457827717110365317);
+    fp_state host = fp_enter();
+    for (int base = 0; base < FI_BASES; base++)
+        for (int dtype = 0; dtype < FI_DTYPES; dtype++) good &= is_known((fi_base)base, (fi_dtype)dtype);
+    fp_leave(host);
+    return good;
+}
