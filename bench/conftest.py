@@ -10,7 +10,7 @@ import pytest
 
 from fastinit.cli.machine import machine
 
-sys.path.insert(0, str(Path(__file__).parent))  # for peers.py, in every import mode of pytest
+sys.path.append(str(Path(__file__).parent))  # for peers.py, in every import mode of pytest
 
 RESULTS = Path(__file__).parent / "results"
 _rows: list[dict[str, object]] = []
