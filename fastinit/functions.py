@@ -101,10 +101,10 @@ def _function(
         try:
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
                 return plain(*given, **where)
-            as_source(given[1] if drawn and len(given) > 1 else where.get("rng"))
+            as_source(given[1] if drawn and len(given) > 1 else where["rng"])
             made = {argument: where.pop(argument) for argument in mine.intersection(where)}
             return make(*given[leading:], **made)(*given[:leading], **where)
-        except TypeError:
+        except (TypeError, KeyError):  # a KeyError where there is no rng
             _refuse_unbound(name, signature, given, options)
             raise
 

@@ -32,14 +32,19 @@ Shape = tuple[int, ...]
 class Distribution(Initializer):
     """What the elements of one tensor are; it needs no shape to say so, and is therefore an initializer too.
 
-    A subclass is a frozen dataclass. `scales` names the parameters that grow in proportion to its weights.
+    A subclass is a frozen dataclass.
     """
 
     __slots__ = ()
     kind: ClassVar[str]
     base: ClassVar[int | None] = None
     """The kernel that draws it, by `_core`'s number; None where no kernel draws it element by element."""
+    draws_per_weight: ClassVar[int]
+    """1, or 0 where it takes no draws."""
     scales: ClassVar[tuple[str, ...]] = ()
+    """The parameters that grow in proportion to its weights."""
+    needs: ClassVar[str] = ""
+    """What makes its parameters an interval, for an error."""
     by_element: ClassVar[bool] = True
     """Whether an element can be made without the others."""
 
@@ -61,7 +66,7 @@ class Distribution(Initializer):
         DistributionError
             If its interval or spread is not one, holds no value of the dtype, or leaves its finite range.
         """
-        if self.base is None or dtype.code is None:
+        if self.base is None or not dtype.is_float:
             raise self.unfit(dtype)
         return checked_spec(self, _core.Spec(self.base, dtype.code, self.parameters), dtype)
 

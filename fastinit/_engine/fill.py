@@ -89,7 +89,7 @@ def fill(
 def _drawn_at_once(target: Array, dtype: DType, distribution: Distribution, state: int, part: Part) -> bool:
     """Draw a few native weights by one call of `_core`, or say that the long way must be taken."""
     base = distribution.base
-    if base is None or dtype.code is None or target.dtype.isbuiltin != 1:
+    if base is None or dtype.code < 0 or target.dtype.isbuiltin != 1:
         return False
     parameters = distribution.parameters
     return _core.draw(base, dtype.code, parameters, target, state, part.first, part.draws) == _core.OK

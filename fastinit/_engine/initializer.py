@@ -136,7 +136,8 @@ class Initializer:
         kind = parameters.pop("kind", None)
         if not isinstance(kind, str):
             raise ValueError(f"an initializer needs a kind, one of {', '.join(kinds)}; got {kind!r}")
-        return _made(kinds[as_choice(kind, kinds, "kind of initializer")], parameters)
+        made: Self = _made(kinds[as_choice(kind, kinds, "kind of initializer")], parameters)
+        return made
 
     def _set(self, **values: Any) -> None:
         """Put checked values in place of those given; for ``__post_init__``."""
