@@ -12,10 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._engine.checks import as_choice
+from ._engine.checks import as_choice, as_source
 from ._engine.initializer import Initializer
 from ._engine.parts import Array
-from ._engine.streams import as_source
 from ._files.json_text import parse_object
 from ._help import documented
 from .errors import CheckpointError

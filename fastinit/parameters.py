@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 import numpy as np
 
 from ._engine.axes import check_fans
-from ._engine.checks import as_u64
+from ._engine.checks import as_source, as_u64
 from ._engine.fill import fill
 from ._engine.gains import xavier_scale
 from ._engine.names import refuse_duplicates, validate_name
-from ._engine.streams import as_source
 from .autodiff import Tensor, TensorValue
 from .errors import InitializationError, TensorAutodiffError, TensorError
 from .initializers import XAVIER_UNIFORM

@@ -158,7 +158,7 @@ def test_an_interrupt_leaves_the_generator_as_it_was_and_usable(monkeypatch, int
     assert drawn == [SplitMix64(17).next_u64()]
 
 
-MOST_CALLS, MOST_MODULES = 25, 12
+MOST_CALLS, MOST_MODULES = 25, 8
 
 
 def test_a_parameter_is_made_in_few_steps():

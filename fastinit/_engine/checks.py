@@ -10,9 +10,12 @@ import difflib
 import math
 import operator
 from collections.abc import Collection, Iterable, Mapping, Set
-from typing import SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .generator import SplitMix64
 
 U64_LIMIT = 1 << 64
 MAX_AXES = 64
@@ -46,6 +49,18 @@ def as_u64(value: object, what: str) -> int:
     if not 0 <= number < U64_LIMIT:
         raise ValueError(f"{what} must be between 0 and 2**64 - 1, got {shown(number)}")
     return number
+
+
+def as_source(rng: SplitMix64 | SupportsIndex) -> SplitMix64 | int:
+    """Return the generator, or the seed as an int; a request's first check."""
+    if type(rng) is int:
+        return as_u64(rng, "rng (an int seed)")
+    if hasattr(rng, "transact"):  # not isinstance: the class's module loads numpy.random
+        return rng  # type: ignore[return-value]
+    if hasattr(rng, "__index__"):
+        return as_u64(rng, "rng (an int seed)")
+    hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
+    raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
 
 
 def as_shape(shape: Shape) -> tuple[int, ...]:

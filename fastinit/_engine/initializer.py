@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 import numpy.typing as npt
 
 from .axes import Axes, axes_of
-from .checks import Shape, as_choice, as_nonnegative, as_shape, draws_of
+from .checks import Shape, as_choice, as_nonnegative, as_shape, as_source, draws_of
 from .fill import fill
 from .parts import Array, Index
-from .streams import as_source, draw_from
+from .streams import draw_from
 from .targets import whole_shape
 
 if TYPE_CHECKING:
