@@ -12,8 +12,8 @@ import numpy as np
 from .._engine.axes import SPATIAL
 from .._engine.constructions import DeltaOrthogonal, Diagonal, Orthogonal, Sparse
 from .._engine.distributions import CenteredUniform, Constant, Normal, TruncatedNormal, Uniform
-from .._engine.distributions import Distribution as Content
 from .._engine.dtypes import DType
+from .._engine.initializer import Distribution as Content
 from .._engine.narrow import narrowed, widened
 from .._engine.probability import LARGEST_NORMAL
 from ..plan import PlannedTensor

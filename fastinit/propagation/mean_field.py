@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from .._engine.constructions import Orthogonal
 from .._engine.distributions import CenteredUniform, Constant, Normal, TruncatedNormal, Uniform
-from .._engine.distributions import Distribution as Content
 from .._engine.gains import ACTIVATION_NAMES
+from .._engine.initializer import Distribution as Content
 from ..autodiff.operations import OPERATIONS
 from ..initializers import Initializer
 
