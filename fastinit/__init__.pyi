@@ -10,7 +10,7 @@ from . import initializers as initializers
 from . import lessons as lessons
 from . import propagation as propagation
 from ._engine.axes import fans as fans
-from ._engine.checks import Shape
+from ._engine.checks import ShapeLike
 from ._engine.gains import XavierScale as XavierScale
 from ._engine.gains import gain as gain
 from ._engine.gains import xavier_scale as xavier_scale
@@ -59,7 +59,7 @@ __all__: list[str]
 # fmt: off
 
 def constant(
-    shape: Shape | None, value: float, *, dtype: DTypeLike | None = None, out: object = None,
+    shape: ShapeLike | None, value: float, *, dtype: DTypeLike | None = None, out: object = None,
     index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1, threads: int | None = None,
 ) -> Array:
     """Fill with one value, rounded to the dtype; takes no draws and no generator.
@@ -71,7 +71,7 @@ def constant(
     """
 
 def zeros(
-    shape: Shape | None, *, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
+    shape: ShapeLike | None, *, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
     layout: str = "io", groups: SupportsIndex = 1, threads: int | None = None,
 ) -> Array:
     """Fill with 0; takes no draws and no generator.
@@ -83,7 +83,7 @@ def zeros(
     """
 
 def ones(
-    shape: Shape | None, *, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
+    shape: ShapeLike | None, *, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
     layout: str = "io", groups: SupportsIndex = 1, threads: int | None = None,
 ) -> Array:
     """Fill with 1; takes no draws and no generator.
@@ -95,7 +95,7 @@ def ones(
     """
 
 def identity(
-    shape: Shape | None, *, gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None,
+    shape: ShapeLike | None, *, gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None,
     index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1, threads: int | None = None,
 ) -> Array:
     """Fill a matrix, or every matrix of a stack, with the identity times `gain`; takes no draws.
@@ -107,7 +107,7 @@ def identity(
     """
 
 def dirac(
-    shape: Shape | None, groups: SupportsIndex | None = None, *, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, groups: SupportsIndex | None = None, *, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", threads: int | None = None,
 ) -> Array:
     """Fill a convolution kernel so that it hands its inputs on unchanged; takes no draws.
@@ -120,7 +120,7 @@ def dirac(
     """
 
 def random(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     threads: int | None = None,
 ) -> Array:
@@ -134,7 +134,7 @@ def random(
     """
 
 def uniform(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, low: float = 0.0, high: float = 1.0, *,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, low: float = 0.0, high: float = 1.0, *,
     gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
     layout: str = "io", groups: SupportsIndex = 1, threads: int | None = None,
 ) -> Array:
@@ -149,7 +149,7 @@ def uniform(
     """
 
 def normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, mean: float = 0.0, std: float = 1.0, *,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, mean: float = 0.0, std: float = 1.0, *,
     gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
     layout: str = "io", groups: SupportsIndex = 1, threads: int | None = None,
 ) -> Array:
@@ -164,7 +164,7 @@ def normal(
     """
 
 def truncated_normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, mean: float = 0.0, std: float = 1.0,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, mean: float = 0.0, std: float = 1.0,
     lower: float = -2.0, upper: float = 2.0, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     threads: int | None = None,
@@ -181,7 +181,7 @@ def truncated_normal(
     """
 
 def variance_scaling(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, scale: float = 1.0, mode: str = "fan_in",
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, scale: float = 1.0, mode: str = "fan_in",
     distribution: str = "truncated_normal", *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
@@ -199,7 +199,7 @@ def variance_scaling(
     """
 
 def xavier_uniform(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
 ) -> Array:
@@ -214,7 +214,7 @@ def xavier_uniform(
     """
 
 def xavier_normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
 ) -> Array:
@@ -229,11 +229,11 @@ def xavier_normal(
     """
 
 def xavier_truncated_normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
 ) -> Array:
-    """Draw Xavier (Glorot) weights from a truncated normal, of variance ``2 / (fan_in + fan_out)`` after truncation.
+    """Draw Xavier (Glorot) truncated normal weights, of variance ``2 / (fan_in + fan_out)`` after truncation.
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
@@ -244,7 +244,7 @@ def xavier_truncated_normal(
     """
 
 def kaiming_uniform(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, activation: str = "relu", a: float | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, activation: str = "relu", a: float | None = None,
     mode: str = "fan_in", *, gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None,
     index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
@@ -263,7 +263,7 @@ def kaiming_uniform(
     """
 
 def kaiming_normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, activation: str = "relu", a: float | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, activation: str = "relu", a: float | None = None,
     mode: str = "fan_in", *, gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None,
     index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
@@ -282,12 +282,12 @@ def kaiming_normal(
     """
 
 def kaiming_truncated_normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, activation: str = "relu", a: float | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, activation: str = "relu", a: float | None = None,
     mode: str = "fan_in", *, gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None,
     index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
 ) -> Array:
-    """Draw Kaiming (He) weights from a truncated normal, of variance ``squared_gain / fan`` after truncation.
+    """Draw Kaiming (He) truncated normal weights, of variance ``squared_gain / fan`` after truncation.
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed.
@@ -301,7 +301,7 @@ def kaiming_truncated_normal(
     """
 
 def lecun_uniform(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
 ) -> Array:
@@ -316,7 +316,7 @@ def lecun_uniform(
     """
 
 def lecun_normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
 ) -> Array:
@@ -331,11 +331,11 @@ def lecun_normal(
     """
 
 def lecun_truncated_normal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     fan_in: SupportsIndex | None = None, fan_out: SupportsIndex | None = None, threads: int | None = None,
 ) -> Array:
-    """Draw LeCun weights from a truncated normal, of variance ``1 / fan_in`` after truncation.
+    """Draw LeCun truncated normal weights, of variance ``1 / fan_in`` after truncation.
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
@@ -346,7 +346,7 @@ def lecun_truncated_normal(
     """
 
 def orthogonal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     threads: int | None = None,
 ) -> Array:
@@ -360,7 +360,7 @@ def orthogonal(
     """
 
 def delta_orthogonal(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, *, gain: float = 1.0, dtype: DTypeLike | None = None,
     out: object = None, index: Index | None = None, layout: str = "io", groups: SupportsIndex = 1,
     threads: int | None = None,
 ) -> Array:
@@ -374,7 +374,7 @@ def delta_orthogonal(
     """
 
 def sparse(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, fraction: float, std: float = 0.01, *,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, fraction: float, std: float = 0.01, *,
     gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
     layout: str = "io", groups: SupportsIndex = 1, threads: int | None = None,
 ) -> Array:
@@ -390,7 +390,7 @@ def sparse(
     """
 
 def initialize(
-    shape: Shape | None, rng: SplitMix64 | SupportsIndex, initializer: initializers.Initializer | str, *,
+    shape: ShapeLike | None, rng: SplitMix64 | SupportsIndex, initializer: initializers.Initializer | str, *,
     gain: float = 1.0, dtype: DTypeLike | None = None, out: object = None, index: Index | None = None,
     layout: str = "io", groups: SupportsIndex = 1, fan_in: SupportsIndex | None = None,
     fan_out: SupportsIndex | None = None, threads: int | None = None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._engine.generator import SplitMix64
 
 _distribution_of = lru_cache(maxsize=1024)(XAVIER_UNIFORM.for_shape)
-"""Shape to distribution: a model has few shapes, and what a shape means costs more than to draw a small matrix."""
+"""Shape to distribution, remembered: a model has few shapes, and to resolve one costs more than a small draw."""
 
 
 class NamedParameter:

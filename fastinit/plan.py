@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from . import _core
 from ._engine.checks import MAX_AXES, as_shape, as_u64, size_of
-from ._engine.distributions import Distribution
 from ._engine.dtypes import BY_NAME, DType
 from ._engine.fill import fill
+from ._engine.initializer import Distribution
 from ._engine.names import check_tensor_name, refuse_duplicates
 from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state

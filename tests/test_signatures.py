@@ -77,7 +77,7 @@ def test_an_unknown_option_is_answered_with_the_options_there_are(name):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: fastinit.normal(), "missing a required argument: 'shape'"),
+        (fastinit.normal, "missing a required argument: 'shape'"),
         (lambda: fastinit.normal((2, 2)), "missing a required argument: 'rng'"),
         (lambda: fastinit.sparse((2, 2), 17), "missing a required argument: 'fraction'"),
         (lambda: fastinit.zeros((2, 2), 17), "too many positional arguments"),

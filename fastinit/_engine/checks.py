@@ -22,7 +22,11 @@ MAX_AXES = 64
 """The most axes a numpy array has."""
 
 _NO_NUMBERS = frozenset("bcmMSU")  # numpy's kinds: bools, complex numbers, times and text
-Shape = SupportsIndex | Iterable[SupportsIndex]
+Shape = tuple[int, ...]
+"""A checked shape."""
+
+ShapeLike = SupportsIndex | Iterable[SupportsIndex]
+"""A shape as users give it."""
 
 
 def as_index(value: object, what: str) -> int:
@@ -63,7 +67,7 @@ def as_source(rng: SplitMix64 | SupportsIndex) -> SplitMix64 | int:
     raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
 
 
-def as_shape(shape: Shape) -> tuple[int, ...]:
+def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """Return `shape` (an integer or an iterable of them) as a tuple of ints in [0, 2**64 - 1]."""
     if type(shape) is tuple and all(map(_is_plain, shape)):  # the common case, at a fifth of the time
         return shape

@@ -21,7 +21,7 @@ from .targets import allocate, choose_dtype, target_of
 from .threads import as_threads, run
 
 if TYPE_CHECKING:
-    from .distributions import Distribution
+    from .initializer import Distribution
 
 STORES_VARIABLE = "FASTINIT_STORES"
 _STORES = {

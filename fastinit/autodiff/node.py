@@ -47,7 +47,7 @@ class Node:
 
     @classmethod
     def parameter(cls, tensor: Tensor) -> Self:
-        """Return a new trainable leaf that holds `tensor`; TensorAutodiffError if it is no `Tensor`."""
+        """Return a new trainable leaf that holds `tensor`; TensorAutodiffError if it is not a `Tensor`."""
         if not isinstance(tensor, Tensor):
             raise _not_a_tensor(tensor)
         return cls._node(tensor.values, True, None)
@@ -143,7 +143,7 @@ class Node:
         Raises
         ------
         TensorAutodiffError
-            If the seed is no Tensor of this shape; else as `backward`.
+            If the seed is not a Tensor of this shape; otherwise as `backward`.
 
         Examples
         --------
