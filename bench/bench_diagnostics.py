@@ -12,7 +12,7 @@ import pytest
 
 from fastinit import Plan, write_checkpoint
 from fastinit._engine.speed import in_turn
-from fastinit.diagnosis.judge import diagnose
+from fastinit.diagnosis import diagnose
 
 CHUNK = 1 << 19
 SIZE = 2_500_000_000
@@ -24,9 +24,9 @@ def bench_diagnose(benchmark, record, tmp_path, dtype, threads):
     """A checkpoint of 2.5 GB: 40 matrices."""
     itemsize = {"float32": 4, "bfloat16": 2}[dtype]
     columns = SIZE // 40 // 4096 // itemsize
-    layout = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
+    specs = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
     path = tmp_path / "w.safetensors"
-    write_checkpoint(Plan.from_layout(layout, 17, dtype=dtype), path)
+    write_checkpoint(Plan.from_specs(specs, 17, dtype=dtype), path)
     buffer = memoryview(bytearray(CHUNK))
 
     def read():

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 from page_parts import HOSTILE, drawing, parts
 
-from fastinit.propagation.stack import propagate
+from fastinit.propagation import propagate
 from fastinit.views import figure as figures
 from fastinit.views import page as html
 from fastinit.views import pages_old as pages

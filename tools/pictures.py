@@ -18,12 +18,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: sums of a product
 import numpy as np
 
 from fastinit import Plan, write_checkpoint
-from fastinit.diagnosis.judge import Diagnosis, diagnose
+from fastinit.diagnosis import diagnose
+from fastinit.diagnosis.result import Diagnosis
 from fastinit.lessons.claims import check_claims
 from fastinit.lessons.populations import measure_populations
 from fastinit.lessons.report import learner_report
 from fastinit.lessons.training import compare_starts
-from fastinit.propagation.stack import lesson, six_schemes
+from fastinit.propagation import compare_initializers, lesson
 from fastinit.views import figure as figures
 from fastinit.views import pages_old as pages
 
@@ -58,7 +59,7 @@ RESULTS: dict[str, Callable[[], object]] = {
     "trace": measure_populations,
     "train": compare_starts,
     "claims": check_claims,
-    "propagate": six_schemes,
+    "propagate": compare_initializers,
     "weight-init-variance": lesson,
     "diagnose": diagnose_faults,
 }

@@ -125,6 +125,10 @@ class Uniform(Distribution):
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments((self.low + self.high) / 2, (self.high - self.low) / math.sqrt(12), -1.2)
 
+    def variance(self, shape: Shape = ()) -> float:  # noqa: ARG002
+        """Return the variance of a weight, without the rounding of its square root."""
+        return (self.high - self.low) ** 2 / 12
+
     @property
     def support(self) -> tuple[float, float]:
         """The bounds."""
@@ -182,6 +186,10 @@ class CenteredUniform(Distribution):
 
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments(0.0, self.limit / math.sqrt(3), -1.2)
+
+    def variance(self, shape: Shape = ()) -> float:  # noqa: ARG002
+        """Return the variance of a weight, without the rounding of its square root."""
+        return self.limit**2 / 3
 
     @property
     def support(self) -> tuple[float, float]:

@@ -378,7 +378,8 @@ def _train(options: argparse.Namespace) -> int:
 def _propagate(options: argparse.Namespace) -> int:
     # One thread a product: they are too small for more, and `measure` runs a network on every CPU.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from ..propagation import stack as propagation  # noqa: PLC0415
+    from .. import propagation  # noqa: PLC0415
+    from ..propagation.result import Comparison, Propagation  # noqa: PLC0415
 
     sample = {name: getattr(options, name) for name in ("inputs", "seeds", "seed")}
     chosen = {
@@ -386,18 +387,20 @@ def _propagate(options: argparse.Namespace) -> int:
         for name in ("activation", "init", "layers", "residual", "width")
         if getattr(options, name) is not None
     }
-    result: propagation.Comparison | propagation.Propagation
+    result: Comparison | Propagation
     if options.lesson:
         if chosen:
             raise ValueError(f"the networks of {options.lesson} are fixed: leave out --{', --'.join(chosen)}")
-        result = propagation.lesson(**sample)
-    elif options.residual is not None:
+        return _deliver(options, propagation.lesson(**sample))
+    if options.init is not None:
+        chosen["initializer"] = chosen.pop("init")
+    if options.residual is not None:
         chosen.pop("residual")
-        result = propagation.residual_stack(blocks=options.residual, **chosen, **sample)
+        result = propagation.residual_stack(residual_layers=options.residual, **chosen, **sample)
     elif options.init is not None:
         result = propagation.propagate(**{"activation": "relu", **chosen}, **sample)
     else:
-        result = propagation.six_schemes(**chosen, **sample)
+        result = propagation.compare_initializers(**chosen, **sample)
     return _deliver(options, result)
 
 

@@ -1,6 +1,7 @@
-"""Tensors where they lie in ``.safetensors`` files: read in chunks into small buffers, measured, compared.
+"""Tensors where they lie in ``.safetensors`` files: read in chunks into small buffers, summed up, compared.
 
-Nothing is mapped: pages of a mapped file count as the process's memory, and a checkpoint is larger than that.
+Files are read, not mapped: the pages of a mapped file count as the process's memory, and a checkpoint may be
+larger than that.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,17 +25,18 @@ from .._files.opening import open_file, read_bounded
 from .._files.safetensors import HEADER_LIMIT, Header, read_header
 from .._files.specs import TensorSpec
 from ..checkpoint import Progress
-from ..errors import CheckpointError
+from ..errors import CheckpointError, InitializationError
 
-Array = np.ndarray[Any, Any]
+_Array = np.ndarray[Any, Any]
+
 CHUNK_BYTES = 1 << 19
-"""Read and measured at once: stays in a core's own cache, and divides into whole blocks of the core's summary."""
+"""Bytes read and measured at once: they stay in one core's cache, and hold whole blocks of a `_core.Summary`."""
 
 SPAN_BYTES = 1 << 25
-"""What a thread takes at a time."""
+"""Bytes that a thread takes at a time."""
 
 SAMPLE = 8192
-"""At most so many weights of a tensor, in evenly spread stretches, make its histogram."""
+"""The most weights in a sample of a tensor; those of a large tensor lie in evenly spread stretches."""
 
 _STRETCHES = 16
 _INDEX = ".safetensors.index.json"
@@ -50,6 +52,8 @@ class StoredTensor:
         Its name.
     spec : TensorSpec
         Its dtype and shape.
+    path : str
+        The file, for errors.
     descriptor : int
         Of the open file.
     offset : int
@@ -58,6 +62,7 @@ class StoredTensor:
 
     name: str
     spec: TensorSpec
+    path: str
     descriptor: int
     offset: int
 
@@ -65,13 +70,18 @@ class StoredTensor:
         """Fill `buffer` with the tensor's bytes from `begin` on."""
         view, done = memoryview(buffer), 0
         while done < len(view):
-            got = os.preadv(self.descriptor, [view[done:]], self.offset + begin + done)
+            try:
+                got = os.preadv(self.descriptor, [view[done:]], self.offset + begin + done)
+            except OSError as error:
+                raise CheckpointError(f"cannot read {self.path}: {error.strerror or error}") from error
             if got == 0:
-                raise CheckpointError(f"tensor {self.name!r}: the file has become shorter while it was read")
+                raise CheckpointError(
+                    f"{self.path} has become shorter while tensor {self.name!r} was read from it"
+                )
             done += got
         return view
 
-    def values(self, begin: int, count: int) -> Array:
+    def values(self, begin: int, count: int) -> _Array:
         """Return `count` weights from number `begin` on, in float64."""
         dtype = self.spec.dtype
         return widened(self.read(begin * dtype.itemsize, bytearray(count * dtype.itemsize)), dtype)
@@ -88,7 +98,7 @@ class StoredTensor:
             summary.add(chunk, dtype.code, dtype.itemsize)
         return summary
 
-    def sample(self) -> Array:
+    def sample(self) -> _Array:
         """Return all weights of a small tensor, or evenly spread stretches of a large one, in float64."""
         size = self.spec.size
         if size <= SAMPLE:
@@ -98,7 +108,7 @@ class StoredTensor:
         return np.concatenate([self.values(begin, length) for begin in begins])
 
     def same_bytes(self, begin: int, other: StoredTensor, other_begin: int, length: int) -> bool:
-        """Say whether `length` bytes of this tensor and of another are equal."""
+        """Say whether `length` bytes from `begin` on equal those of `other` from `other_begin` on."""
         for at in range(0, length, CHUNK_BYTES):
             step = min(CHUNK_BYTES, length - at)
             if self.read(begin + at, bytearray(step)) != other.read(other_begin + at, bytearray(step)):
@@ -106,9 +116,9 @@ class StoredTensor:
         return True
 
     def repeats(self) -> tuple[int, int] | None:
-        """Return (axis, parts) where the tensor, cut into so many parts along an axis, has equal ones; else None.
+        """Return (axis, parts) where a cut into `parts` along an axis gives equal parts; None where none does.
 
-        Tried are all divisors of an axis' length, the largest first: the most parts that are equal.
+        The number of parts is the largest: all divisors of the axis' length are tried in descending order.
         """
         shape, itemsize = self.spec.shape, self.spec.dtype.itemsize
         for axis, length in enumerate(shape):
@@ -121,7 +131,7 @@ class StoredTensor:
         return None
 
     def _has_period(self, block: int, period: int) -> bool:
-        """Say whether every block of so many bytes repeats its first `period` bytes."""
+        """Say whether every block of `block` bytes repeats its first `period` bytes."""
         glance = min(64, block - period)
         if self.read(0, bytearray(glance)) != self.read(period, bytearray(glance)):
             return False
@@ -162,7 +172,7 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
     with contextlib.ExitStack() as stack:
         if not path.name.endswith(_INDEX):
             descriptor, header = _open(path, stack)
-            yield [StoredTensor(n, t, descriptor, header.offsets[n]) for n, t in header.specs.items()], header
+            yield [_stored(name, path, descriptor, header) for name in header.specs], header
             return
         homes = _weight_map(path)
         files = {name: _open(path.parent / name, stack) for name in sorted(set(homes.values()))}
@@ -171,13 +181,20 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
             descriptor, header = files[home]
             if name not in header.specs:
                 raise CheckpointError(f"{path}: tensor {name!r} is not in {home}, where the index puts it")
-            tensors.append(StoredTensor(name, header.specs[name], descriptor, header.offsets[name]))
+            tensors.append(_stored(name, path.parent / home, descriptor, header))
         yield tensors, None
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
     file = stack.enter_context(open_file(path))
-    return file.fileno(), read_header(file, str(path))
+    try:
+        return file.fileno(), read_header(file, str(path))
+    except InitializationError as error:  # of a name that no tensor can have, which does not say where it stands
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _stored(name: str, path: Path, descriptor: int, header: Header) -> StoredTensor:
+    return StoredTensor(name, header.specs[name], str(path), descriptor, header.offsets[name])
 
 
 def _weight_map(path: Path) -> dict[str, str]:
@@ -185,54 +202,71 @@ def _weight_map(path: Path) -> dict[str, str]:
     if not isinstance(homes, dict) or not homes:
         raise CheckpointError(f"{path} has no weight_map from tensor names to files")
     for name, home in homes.items():
-        if not isinstance(home, str) or home in ("", ".", "..") or set(home) & {"/", "\\", "\0"}:
+        if not isinstance(home, str) or not _is_file_name(home):
             raise CheckpointError(
                 f"{path}: tensor {name!r} lies in {home!r}; expected a file name beside the index"
             )
     return homes
 
 
+def _is_file_name(home: str) -> bool:
+    """Say whether such a file can lie beside the index: the name is no path and has no lone surrogate."""
+    is_path = home in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(home)
+    return not is_path and home == home.encode(errors="ignore").decode()
+
+
 def summaries(
     tensors: Sequence[StoredTensor], threads: int | None = None, progress: Progress | None = None
 ) -> list[_core.Summary]:
-    """Measure every tensor, none of them empty, once; each is the same whatever the threads.
+    """Measure every tensor once; the numbers do not depend on the threads.
 
     Parameters
     ----------
     tensors : sequence of StoredTensor
-        Of floating dtypes.
+        Of floating dtypes, none of them empty.
     threads : int, optional
         How many (default: as for fills).
     progress : callable, optional
         Called with (bytes done, bytes in all, tensor name).
+
+    Returns
+    -------
+    list of Summary
+        One for each tensor.
     """
-    spans = [
-        (number, begin, min(begin + SPAN_BYTES, tensor.spec.nbytes))
-        for number, tensor in enumerate(tensors)
-        for begin in range(0, tensor.spec.nbytes, SPAN_BYTES)
-    ]
+    spans = [_Span(tensor, begin) for tensor in tensors for begin in range(0, tensor.spec.nbytes, SPAN_BYTES)]
     total, done = sum(tensor.spec.nbytes for tensor in tensors), 0
     found: list[_core.Summary] = []
-
-    def measure(span: tuple[int, int, int]) -> _core.Summary:
-        number, begin, end = span
-        return tensors[number].summary(begin, end)
-
-    for (number, begin, end), summary in zip(spans, _in_order(measure, spans, threads), strict=True):
-        if begin:
+    for span, summary in zip(spans, _in_order(spans, threads), strict=True):
+        if span.begin:
             found[-1].merge(summary)
         else:
             found.append(summary)
-        done += end - begin
+        done += span.end - span.begin
         if progress is not None:
-            progress(done, total, tensors[number].name)
+            progress(done, total, span.tensor.name)
     return found
 
 
-def _in_order(work: Any, spans: Sequence[Any], threads: int | None) -> Iterable[Any]:
+class _Span(NamedTuple):
+    """The bytes of a tensor that a thread takes at a time."""
+
+    tensor: StoredTensor
+    begin: int
+
+    @property
+    def end(self) -> int:
+        return min(self.begin + SPAN_BYTES, self.tensor.spec.nbytes)
+
+    def summary(self) -> _core.Summary:
+        return self.tensor.summary(self.begin, self.end)
+
+
+def _in_order(spans: Sequence[_Span], threads: int | None) -> Iterator[_core.Summary]:
+    """Yield the summaries in the order of the spans, whichever thread ends first."""
     count = min(default_threads() if threads is None else threads, len(spans))
     if count <= 1:
-        yield from map(work, spans)
+        yield from map(_Span.summary, spans)
         return
     with ThreadPoolExecutor(count, thread_name_prefix="fastinit") as pool:
-        yield from pool.map(work, spans)
+        yield from pool.map(_Span.summary, spans)

@@ -23,7 +23,7 @@ from ..autodiff import SGD, Tensor
 from ..functions import initialize
 from ..initializers import ZEROS, Initializer, kaiming, xavier
 from ..parameters import NamedParameter, NamedParameters
-from ..propagation.stack import propagate
+from ..propagation.experiments import propagate
 from ..views.table import Table, notebook
 from .digits import CLASSES, Digits, Floats, load_digits
 from .training import HIDDEN, STARTS, epochs_of, forward, initial

@@ -20,7 +20,7 @@ _THROUGH_50 = {
     "softplus": (0.93, 3.4e-13),
 }
 """activation -> rms of signal and gradient after 50 layers, over the start's, where one leaves 0.5 to 2: what
-`fastinit.propagation.stack.propagate` measures of the recommendation, by its defaults."""
+`fastinit.propagation.propagate` measures of the recommendation, by its defaults."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,4 +2,4 @@
 
 from .._lazy import public_names as _public_names
 
-__getattr__, __dir__, __all__ = _public_names(__name__, __file__)  # noqa: PLE0604, PLE0605  # read from the stub
+__getattr__, __dir__, __all__ = _public_names(__name__, __file__)  # the stub lists them

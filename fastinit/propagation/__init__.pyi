@@ -1,6 +1,7 @@
 """The public names of signals through depth."""
 
-from .stack import lesson as lesson
-from .stack import propagate as propagate
-from .stack import residual_stack as residual_stack
-from .stack import six_schemes as six_schemes
+from .experiments import compare_initializers as compare_initializers
+from .experiments import propagate as propagate
+from .experiments import residual_stack as residual_stack
+from .lesson_networks import lesson as lesson
+from .lesson_networks import lesson_run as lesson_run

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from ..diagnosis.expected import density
-from ..diagnosis.judge import Diagnosis
 from ..lessons.populations import EDGES, LAYERS, Population, Populations
 from ..lessons.report import LearnerReport
 from ..lessons.training import TARGET, DigitsRun, StartComparison
-from ..propagation.stack import HIGHEST, LOWEST, Comparison, Propagation
+from .result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,12 +76,15 @@ def _in_style(dispatch: _Dispatch) -> _Dispatch:
 @singledispatch
 def draw(result: object) -> Figure:
     """Return the drawing of a result, made in `style`."""
+    if isinstance(result, Result):
+        return result.figure()
     raise TypeError(f"there is no drawing of {type(result).__name__}")
 
 
 def save(result: object, path: str | os.PathLike[str]) -> None:
-    """Draw `result` into a new or replaced file whose suffix names the format: .svg or .png."""
-    suffix, drawing = format_of(path), draw(result)
+    """Write a drawing, or that of a result, to a new or replaced file: .svg or .png."""
+    suffix = format_of(path)
+    drawing: Any = result if hasattr(result, "savefig") else draw(result)
     with style():
         drawing.savefig(path, metadata={"Date": None} if suffix == ".svg" else None)
 
@@ -232,80 +233,4 @@ def _(result: DigitsRun) -> Figure:
     accuracies.axhline(TARGET, color="0.5", linewidth=0.8, linestyle="--")
     accuracies.set(title="held-out accuracy; dashed: 95 %", xlabel="epoch", ylabel="share of images", ylim=(0, 1))
     figure.suptitle(result.tables()[0].caption)
-    return figure
-
-
-# ---- signals through depth ---------------------------------------------------------------------------
-
-DECADES = 1e-9, 1e9
-"""What the axis of magnitudes shows; beyond it a signal is lost anyway."""
-
-
-@draw.register(Comparison)
-def _signals(result: Comparison) -> Figure:
-    """Draw the magnitudes of several networks against depth, activations beside gradients."""
-    figure = new_figure(9.0, 4.2)
-    deepest = max(run.stack.layers for run in result.runs)
-    panels = (("activations", "rms over the input's"), ("gradients", "rms over the last layer's"))
-    axes = figure.subplots(1, 2)
-    for axis, (name, magnitude) in zip(axes, panels, strict=True):
-        axis.set(yscale="log", ylim=DECADES, xlim=(0, deepest), title=name, xlabel="layer", ylabel=magnitude)
-        axis.axhspan(LOWEST, HIGHEST, color="0.5", alpha=0.25, linewidth=0, label="0.5 to 2")
-        for number, run in enumerate(result.runs):
-            signal, layers, color = getattr(run, name), range(run.stack.layers + 1), f"C{number}"
-            start = signal.median[signal.start]
-            dead = not signal.median[signal.end]
-            label = f"{run.stack.name}{' (exactly 0)' if dead else ''}"
-            axis.plot(layers, [size / start for size in signal.median], color=color, label=label)
-            low, high = ([size / start for size in sizes] for sizes in (signal.low, signal.high))
-            axis.fill_between(layers, low, high, color=color, alpha=0.25, linewidth=0)
-            if signal.expected is not None:
-                expected = [size / signal.expected[signal.start] for size in signal.expected]
-                axis.plot(layers, expected, "--", color=color, linewidth=0.8)
-    axes[1].plot([], [], "--", color="0.5", linewidth=0.8, label="expected")
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figure
-
-
-@draw.register(Propagation)
-def _(result: Propagation) -> Figure:
-    return _signals(Comparison(result.stack.name, (result,)))
-
-
-# ---- a diagnosed checkpoint --------------------------------------------------------------------------
-
-
-@draw.register(Diagnosis)
-def _(result: Diagnosis) -> Figure:
-    """Draw the histograms of the tensors found wrong, then of the largest, at most twelve."""
-    wrong = {name for finding in result.findings for name in finding.tensors}
-    shown = [(t, t.measured) for t in result.tensors if t.measured is not None and t.measured.sampled]
-    shown.sort(key=lambda pair: (pair[0].name not in wrong, -pair[0].spec.size))
-    shown = shown[:12]
-    if not shown:
-        figure = new_figure(3.4, 1.0)
-        figure.text(0.5, 0.5, "no tensor of weights to draw", ha="center", va="center")
-        return figure
-    columns = min(3, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = new_figure(3.4 * columns, 0.4 + 2.3 * rows)
-    cells = figure.subplots(rows, columns, squeeze=False).ravel()
-    for cell, (tensor, measured) in zip(cells, shown, strict=False):
-        low, high = measured.limits
-        edges = np.linspace(low, high, len(measured.histogram) + 1)
-        heights = np.array(measured.histogram) / measured.sampled / np.diff(edges)
-        color = PALETTE[7] if tensor.name in wrong else PALETTE[0]
-        cell.stairs(heights, edges, fill=True, color=color, alpha=0.6)
-        grid = np.linspace(low, high, 200)
-        expected = None if tensor.expected is None else density(tensor.expected.content, grid)
-        if expected is not None:
-            cell.plot(grid, expected, color="black", linewidth=1)
-        elif tensor.expected is not None:
-            for side in (-1, 1):
-                cell.axvline(side * tensor.expected.std, color="black", linewidth=1, linestyle="--")
-        cell.set_title(f"{tensor.name[-44:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False)
-        cell.set_yticks([])
-        cell.locator_params(axis="x", nbins=4)
-    for cell in cells[len(shown) :]:
-        cell.set_axis_off()
     return figure

@@ -1,0 +1,186 @@
+"""Results: `TensorDiagnosis` is one tensor, `Finding` one fault, `Diagnosis` the whole checkpoint."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .._files.specs import TensorSpec
+from ..views.result import Result
+from ..views.table import Cell, Table, counted
+from .expected import Expected
+from .measured import Measured
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault of a checkpoint.
+
+    Attributes
+    ----------
+    kind : str
+        The fault in a word or three.
+    tensors : tuple of str
+        The tensors concerned.
+    sentence : str
+        The fault and its remedy.
+    """
+
+    kind: str
+    tensors: tuple[str, ...]
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def facts(self) -> dict[str, Any]:
+        """Return the finding as plain JSON."""
+        return {"kind": self.kind, "tensors": list(self.tensors), "sentence": self.sentence}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDiagnosis:
+    """One tensor of a checkpoint.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    spec : TensorSpec
+        Its dtype and shape.
+    measured : Measured or None
+        None of integers and empty tensors.
+    expected : Expected or None
+        None where neither a plan nor a rule speaks of it.
+    verdict : str
+        "good", the kinds of its findings, or "" where there was nothing to judge it by.
+    """
+
+    name: str
+    spec: TensorSpec
+    measured: Measured | None
+    expected: Expected | None
+    verdict: str
+
+    def row(self) -> tuple[Cell, ...]:
+        """Return the tensor as a row of the diagnosis' table."""
+        m, e = self.measured, self.expected
+        return (
+            self.name,
+            "x".join(map(str, self.spec.shape)) or "scalar",
+            self.spec.dtype.name,
+            None if m is None else m.mean,
+            None if m is None else m.std,
+            None if e is None else e.std,
+            None if m is None or math.isnan(m.kurtosis) else m.kurtosis,
+            None if m is None else m.low,
+            None if m is None else m.high,
+            None if m is None else m.zeros,
+            self.verdict,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return the tensor as plain JSON."""
+        return {
+            "name": self.name,
+            "shape": list(self.spec.shape),
+            "dtype": self.spec.dtype.name,
+            "verdict": self.verdict,
+            "measured": self.measured and self.measured.facts(),
+            "expected": self.expected and self.expected.facts(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis(Result):
+    """The tensors of a checkpoint and its faults; truthy where there are none.
+
+    Attributes
+    ----------
+    path : str
+        The checkpoint.
+    tensors : tuple of TensorDiagnosis
+        In the file's order.
+    findings : tuple of Finding
+        Every fault.
+    drawn : tuple of (int, int), or None
+        How many of how many tensors begin with the very weights the plan's seed draws; None without a plan.
+    """
+
+    path: str
+    tensors: tuple[TensorDiagnosis, ...]
+    findings: tuple[Finding, ...]
+    drawn: tuple[int, int] | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        tensors, findings = counted(len(self.tensors), "tensor"), counted(len(self.findings), "finding")
+        return f"<Diagnosis of {self.path}: {tensors}, {findings}>"
+
+    def lines(self) -> list[str]:
+        """Return the table and the findings as text lines."""
+        findings = [f"{finding.kind}: {finding}" for finding in self.findings]
+        return [*self._table().lines(), "", *findings, *self.conclusions()]
+
+    def conclusions(self) -> list[str]:
+        """Return a sentence on the draws, where there is a plan, and one on the whole."""
+        judged = sum(bool(tensor.verdict) for tensor in self.tensors)
+        found = counted(len(self.findings), "finding") if self.findings else "nothing wrong found"
+        whole = f"{self.path}: {counted(len(self.tensors), 'tensor')}, {judged:,} judged, {found}"
+        return [*self._on_the_draws(), whole]
+
+    def _on_the_draws(self) -> list[str]:
+        if self.drawn is None or not self.drawn[1]:
+            return []
+        equal, compared = self.drawn
+        begin = "begins" if compared == 1 else "begin"
+        doubt = "" if equal else ": trained since, or made from another seed or by another program"
+        tensors = counted(compared, "tensor")
+        return [f"{equal:,} of {tensors} {begin} with the very weights the plan's seed draws{doubt}"]
+
+    def facts(self) -> dict[str, Any]:
+        """Return the diagnosis as plain JSON; a number that is not finite is None."""
+        return {
+            "file": self.path,
+            "good": self.passed,
+            "drawn": None if self.drawn is None else {"equal": self.drawn[0], "compared": self.drawn[1]},
+            "findings": [finding.facts() for finding in self.findings],
+            "tensors": [tensor.facts() for tensor in self.tensors],
+        }
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tensors, and the findings where there are any."""
+        found = tuple((f.kind, ", ".join(f.tensors), f.sentence) for f in self.findings)
+        findings = Table("What is wrong, and what to do.", ("finding", "tensors", "in words"), found)
+        return (self._table(), findings) if found else (self._table(),)
+
+    def _table(self) -> Table:
+        return Table(
+            "Every tensor: mean, standard deviation (sd), excess kurtosis and extremes are measured over all its "
+            "finite weights; the expected sd is the plan's or the rule's.",
+            ("name", "shape", "dtype", "mean", "sd", "expected sd", "kurtosis", "min", "max", "zeros", "verdict"),
+            tuple(tensor.row() for tensor in self.tensors),
+        )
+
+    def figure(self) -> Figure:
+        """Return histograms of the tensors found wrong, then of the largest, at most twelve; needs matplotlib."""
+        from .views import drawing  # noqa: PLC0415
+
+        return drawing(self)
+
+    def page(self) -> str:
+        """Return one self-contained HTML page; needs matplotlib."""
+        from .views import page  # noqa: PLC0415
+
+        return page(self)

@@ -1,0 +1,134 @@
+"""Findings on a whole checkpoint: tensors that a plan lacks or differs from, equal ones, and first draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._engine.fill import fill
+from ..plan import Plan, PlannedTensor
+from . import by_name
+from .expected import Expected
+from .result import Finding
+from .stored import StoredTensor
+
+_COMPARED = 64  # first weights that are compared with those of the plan's stream
+
+
+def differences(
+    tensors: Sequence[StoredTensor], plan: Plan, expected: Mapping[str, Expected | None]
+) -> Iterator[Finding]:
+    """Yield where a plan that was not made from the file's header describes another model.
+
+    Parameters
+    ----------
+    tensors : sequence of StoredTensor
+        The checkpoint's.
+    plan : Plan
+        The one that it is judged by.
+    expected : mapping of str to Expected or None
+        By tensor; a tensor that a rule decides may be absent from the plan.
+    """
+    shapes = {tensor.name: tensor.spec.shape for tensor in tensors}
+    for name, planned in plan.items():
+        if name not in shapes:
+            yield Finding("missing", (name,), f"{name!r} is in the plan and not in the file")
+        elif shapes[name] != planned.shape:
+            yield Finding(
+                "shape",
+                (name,),
+                f"{name!r} has shape {list(shapes[name])} where the plan has {list(planned.shape)}: its fans, and "
+                "with them its spread, are not the planned ones",
+            )
+    for name in shapes:
+        if name not in plan and expected[name] is None:
+            yield Finding(
+                "not in the plan",
+                (name,),
+                f"{name!r} is in the file and not in the plan, so nothing says how it should start",
+            )
+
+
+def equal(
+    tensors: Sequence[StoredTensor], gathered: Mapping[str, _core.Summary], expected: Mapping[str, Expected | None]
+) -> Iterator[Finding]:
+    """Yield the groups of tensors that are equal to the bit though each should be drawn by itself.
+
+    Equal bits have equal summaries, so only the few tensors whose summaries agree are read again.
+
+    Parameters
+    ----------
+    tensors : sequence of StoredTensor
+        Of floating dtypes, none of them empty.
+    gathered : mapping of str to Summary
+        Of every tensor.
+    expected : mapping of str to Expected or None
+        By tensor.
+    """
+    alike: dict[Any, list[list[StoredTensor]]] = {}
+    for tensor in tensors:
+        facts = gathered[tensor.name].facts()
+        if facts["low"] == facts["high"] or not _should_differ(tensor, expected[tensor.name]):
+            continue
+        key = (tensor.spec.dtype.name, *(np.float64(value).tobytes() for value in facts.values()))
+        _join(tensor, alike.setdefault(key, []))
+    for group in (group for groups in alike.values() for group in groups if len(group) > 1):
+        names = tuple(tensor.name for tensor in group)
+        yield Finding(
+            "equal",
+            names,
+            f"{', '.join(map(repr, names))} are equal to the bit: right only for tied weights; else one seed was "
+            "used twice, and a stream per name would part them",
+        )
+
+
+def _should_differ(tensor: StoredTensor, e: Expected | None) -> bool:
+    """Say whether a tensor is drawn, and has so many different values that no other equals it by chance."""
+    if e is None:
+        return by_name.is_usually_drawn(tensor.name, tensor.spec)
+    return e.is_drawn and not e.may_be_equal(tensor.spec.size)
+
+
+def _join(tensor: StoredTensor, groups: list[list[StoredTensor]]) -> None:
+    """Add a tensor to the group of its equals, or begin one."""
+    for group in groups:
+        if tensor.same_bytes(0, group[0], 0, tensor.spec.nbytes):
+            group.append(tensor)
+            return
+    groups.append([tensor])
+
+
+def first_draws(tensors: Sequence[StoredTensor], planned: Mapping[str, PlannedTensor]) -> tuple[int, int]:
+    """Return how many tensors begin with the very weights that the plan's streams draw, and of how many.
+
+    Tensors are compared where they keep the plan's shape and dtype, and where their first weights can be drawn
+    without the whole.
+    """
+    equal = compared = 0
+    for tensor in tensors:
+        wanted = planned.get(tensor.name)
+        if wanted is None or (wanted.shape, wanted.dtype) != (tensor.spec.shape, tensor.spec.dtype):
+            continue
+        if not wanted.draws or not wanted.distribution.by_element:
+            continue
+        first = _first_bytes(wanted)
+        compared += 1
+        equal += tensor.read(0, bytearray(len(first))) == first
+    return equal, compared
+
+
+def _first_bytes(wanted: PlannedTensor) -> bytes:
+    """Return the first weights of a planned tensor as they are stored, little-endian."""
+    count = min(_COMPARED, wanted.size)
+    part = fill(
+        (wanted.size,),
+        wanted.distribution,
+        wanted.state,
+        dtype=wanted.dtype,
+        index=slice(0, count),
+        out=np.empty(count, wanted.dtype.bits),
+    )
+    return part.astype(part.dtype.newbyteorder("<")).tobytes()

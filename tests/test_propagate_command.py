@@ -1,0 +1,86 @@
+"""The command ``fastinit propagate``: its sizes, its views, and its refusals."""
+
+import json
+
+import pytest
+
+from fastinit.cli import main as cli
+from fastinit.propagation import compare_initializers, propagate
+
+FEW = ("--width", 16, "--inputs", 8, "--seeds", 2)
+
+
+@pytest.fixture(autouse=True)
+def one_thread_a_product(monkeypatch):
+    """The command sets it for its own process, which here runs all the tests."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def run_cli(capsys, *arguments):
+    status = cli.main(["propagate", *map(str, arguments)])
+    output = capsys.readouterr()
+    return status, output.out, output.err
+
+
+def test_the_command_measures_one_initializer(capsys, tmp_path):
+    page, drawing = tmp_path / "p.html", tmp_path / "p.svg"
+    status, out, err = run_cli(
+        capsys, "--init", "kaiming_normal", "--layers", 5, *FEW, "--figure", drawing, "--html", page
+    )
+    assert (status, err) == (0, "")
+    assert out.splitlines() == propagate("relu", "kaiming_normal", 5, 16, inputs=8, seeds=2).lines()
+    assert len(out.splitlines()) == 5 + 4
+    assert page.read_text().startswith("<!doctype html>")
+    assert drawing.read_text().startswith("<?xml")
+    init = '{"kind": "normal", "mean": 0, "std": 0.5}'
+    facts = json.loads(run_cli(capsys, "--init", init, "--activation", "gelu", "--layers", 2, *FEW, "--json")[1])
+    assert facts["initializer"] == {"kind": "normal", "mean": 0.0, "std": 0.5}
+    assert (facts["activation"], facts["layers"], facts["width"], facts["seeds"]) == ("gelu", 2, 16, 2)
+    assert len(facts["activations"]["median"]) == 3
+
+
+def test_the_command_compares_six_initializers_or_a_residual_stack(capsys):
+    facts = json.loads(run_cli(capsys, "--layers", 3, "--activation", "tanh", *FEW, "--json")[1])
+    assert [run["initializer"]["kind"] for run in facts["runs"]] == [
+        "constant",
+        *["normal"] * 2,
+        *["variance_scaling"] * 3,
+    ]
+    facts = json.loads(run_cli(capsys, "--residual", 3, *FEW, "--json")[1])
+    assert [(run["layers"], run["residual"], run["initializer"]["kind"]) for run in facts["runs"]] == [
+        (6, True, "variance_scaling"),
+        (6, True, "residual"),
+    ]
+
+
+def test_the_lessons_networks_are_fixed(capsys, monkeypatch):
+    found = compare_initializers(layers=2, width=8, inputs=4, seeds=1)
+    monkeypatch.setattr("fastinit.propagation.lesson", lambda **sample: found)
+    status, out, err = run_cli(capsys, "seed3")
+    assert (status, err) == (0, "")
+    assert out.splitlines() == found.lines()
+    status, out, err = run_cli(capsys, "seed3", "--width", 64, "--init", "normal")
+    assert (status, out) == (2, "")
+    assert "leave out --init, --width" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--activation", "rleu"), "did you mean 'relu'"),
+        (("--init", "he_norml"), "did you mean 'he_normal'"),
+        (("--layers", 0), "layers must be at least 1"),
+        (("--residual", 0), "residual_layers must be at least 1"),
+        (("--init", "kaiming_normal", "--width", 100_000_000, "--layers", 2), "GiB of memory, and there are"),
+        (("--init", "kaiming_normal", "--layers", 99_999_999_999), "take fewer layers, units, inputs or seeds"),
+        (("--residual", 99_999_999_999), "take fewer"),
+        (("--inputs", 99_999_999_999), "take fewer"),
+        (("--seeds", 99_999_999_999), "take fewer"),
+        (("seed3", "--seeds", 99_999_999_999), "take fewer"),
+        (("--layers", 2**63), "take fewer"),
+    ],
+)
+def test_a_refused_command_is_status_2(capsys, arguments, said):
+    status, out, err = run_cli(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert said in err
