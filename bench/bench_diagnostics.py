@@ -24,9 +24,9 @@ def bench_diagnose(benchmark, record, tmp_path, dtype, threads):
     """A checkpoint of 2.5 GB: 40 matrices."""
     itemsize = {"float32": 4, "bfloat16": 2}[dtype]
     columns = SIZE // 40 // 4096 // itemsize
-    layout = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
+    specs = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
     path = tmp_path / "w.safetensors"
-    write_checkpoint(Plan.from_specs(layout, 17, dtype=dtype), path)
+    write_checkpoint(Plan.from_specs(specs, 17, dtype=dtype), path)
     buffer = memoryview(bytearray(CHUNK))
 
     def read():

@@ -76,7 +76,7 @@ class PlannedTensor:
         object.__setattr__(self, "shape", as_shape(self.shape))
         object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
         object.__setattr__(self, "state", as_u64(self.state, "state"))
-        if not isinstance(self.distribution, Distribution):
+        if not hasattr(self.distribution, "draws_per_weight"):  # an initializer, say, that needs a shape
             raise TypeError(
                 f"distribution must say what tensor {self.name!r} is filled with, got {self.distribution!r}; "
                 "an initializer gives one: initializer.for_shape(shape)"

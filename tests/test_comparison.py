@@ -50,7 +50,7 @@ def lessons():
 
 
 def test_the_lessons_claims_stand_beside_what_is_measured(lessons):
-    """The lesson's own figures where they are right, arithmetic where they are not."""
+    """The lesson's figures where they are right, and arithmetic where they are wrong."""
     by_name = {run.stack.name: run for run in lessons.runs}
     assert by_name["N(0, std 1) + relu"].activations.ratio(5) == pytest.approx(16**5, rel=0.3)
     assert by_name["N(0, std 0.01) + relu"].activations.ratio(10) == pytest.approx(0.16**10, rel=0.3)

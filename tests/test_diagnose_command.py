@@ -25,9 +25,9 @@ def run(capsys, *arguments):
 
 def test_the_command_tells_good_bad_and_refused_apart(capsys, tmp_path):
     path, plan = tmp_path / "w.safetensors", tmp_path / "plan.json"
-    layout = {"h.0.c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
-    fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, 17), path)
-    plan.write_text(fastinit.Plan.from_specs(layout, 17).to_json())
+    specs = {"h.0.c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, 17), path)
+    plan.write_text(fastinit.Plan.from_specs(specs, 17).to_json())
     for request in (
         (),
         ("--plan", plan),
@@ -59,10 +59,10 @@ def test_the_command_tells_good_bad_and_refused_apart(capsys, tmp_path):
         assert err.startswith("fastinit: ")
 
 
-def test_a_plans_file_that_is_none_is_named_with_what_it_is(capsys, tmp_path):
-    path, layout, pipe = tmp_path / "w.safetensors", tmp_path / "layout.json", tmp_path / "pipe"
-    layout.write_text(json.dumps({"a.weight": {"dtype": "F32", "shape": [64, 64]}}))
-    fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, 17), path)
+def test_a_file_that_holds_no_plan_is_named_with_what_it_holds(capsys, tmp_path):
+    path, specs, pipe = tmp_path / "w.safetensors", tmp_path / "specs.json", tmp_path / "pipe"
+    specs.write_text(json.dumps({"a.weight": {"dtype": "F32", "shape": [64, 64]}}))
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, 17), path)
     other = tmp_path / "other.json"
     other.write_bytes(b"\xff[]")
     if hasattr(os, "mkfifo"):
@@ -71,7 +71,7 @@ def test_a_plans_file_that_is_none_is_named_with_what_it_is(capsys, tmp_path):
         pipe.mkdir()
     for file, word in (
         (path, "checkpoint"),
-        (layout, "fastinit show"),
+        (specs, "fastinit show"),
         (other, "not a plan"),
         (tmp_path / "none.json", "cannot read"),
         (tmp_path, "cannot read"),
@@ -101,8 +101,8 @@ def test_the_views_show_every_tensor_and_every_finding(tmp_path):
     assert "nan" not in "\n".join(found.lines())
 
 
-def test_a_file_of_integers_is_listed_without_a_word_on_weights(tmp_path):
-    """An empty figure under a full caption, and "0 of 0 tensors", say that something was measured."""
+def test_a_file_of_integers_is_listed_and_nothing_is_said_of_weights(tmp_path):
+    """An empty figure under a full caption, or "0 of 0 tensors", would say that something was measured."""
     path = tmp_path / "w.safetensors"
     save_file({"position_ids": np.arange(5)}, path)
     found = diagnose(path, seed=17, policy="xavier")

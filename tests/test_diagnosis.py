@@ -94,7 +94,7 @@ def test_buffers_and_gains_are_not_taken_for_weights(tmp_path):
 
 @pytest.mark.parametrize("levels", [15, 31, 255])
 def test_a_coarse_grid_has_no_spike(tmp_path, levels):
-    """Weights dequantized from a few levels: the values beside an extreme are the grid's, not the dtype's."""
+    """In weights dequantized from a few levels, the neighbours of an extreme are the grid's, not the dtype's."""
     grid = np.random.default_rng(2).integers(-(levels // 2), levels // 2 + 1, (300, 300)) * 0.01
     path = tmp_path / "w.safetensors"
     save_file({"w": grid.astype(np.float32)}, path)
@@ -119,15 +119,15 @@ def test_a_pile_of_bfloat16_at_minus_two_is_named_and_a_rounded_truncation_is_no
 
 
 def test_the_residual_projections_of_gpt2_at_the_wrong_spread_are_named(tmp_path):
-    """GPT-2's layout, whose c_proj should be 0.02 / sqrt(24) and so often is 0.02."""
-    layout = read_specs("gpt2-124m")
-    names = [n for n in layout if ".h.0." in n and n.endswith("weight") and len(layout[n].shape) == 2]
+    """GPT-2's c_proj should have 0.02 / sqrt(24), and often has 0.02."""
+    specs = read_specs("gpt2-124m")
+    names = [n for n in specs if ".h.0." in n and n.endswith("weight") and len(specs[n].shape) == 2]
     assert sum("c_proj" in name for name in names) == 2
     path = tmp_path / "gpt2.safetensors"
 
     def write(std):
         save_file(
-            {n: normal(*layout[n].shape, std=std if "c_proj" in n else 0.02, seed=i) for i, n in enumerate(names)},
+            {n: normal(*specs[n].shape, std=std if "c_proj" in n else 0.02, seed=i) for i, n in enumerate(names)},
             path,
         )
 
@@ -177,8 +177,8 @@ def test_what_differs_from_the_plan_is_named(tmp_path, kind):
 def test_a_plan_of_another_model_is_named(tmp_path):
     path = tmp_path / "w.safetensors"
     save_file({"w": normal(20, 30)}, path)
-    layout = {"w": {"dtype": "F32", "shape": [30, 20]}, "v.bias": {"dtype": "F32", "shape": [2]}}
-    assert findings(path, plan=fastinit.Plan.from_specs(layout, 17)) == {
+    specs = {"w": {"dtype": "F32", "shape": [30, 20]}, "v.bias": {"dtype": "F32", "shape": [2]}}
+    assert findings(path, plan=fastinit.Plan.from_specs(specs, 17)) == {
         ("shape", ("w",)),
         ("missing", ("v.bias",)),
     }
@@ -187,8 +187,8 @@ def test_a_plan_of_another_model_is_named(tmp_path):
 def test_a_tensor_that_the_plan_lacks_is_named(tmp_path):
     """A layer added to the model, or a head that no plan fills, would pass unseen."""
     path = tmp_path / "w.safetensors"
-    layout = {"a.weight": {"dtype": "F32", "shape": [20, 30]}}
-    plan = fastinit.Plan.from_specs(layout, 17)
+    specs = {"a.weight": {"dtype": "F32", "shape": [20, 30]}}
+    plan = fastinit.Plan.from_specs(specs, 17)
     save_file({"a.weight": plan.array("a.weight"), "head.weight": normal(20, 30), "ids": np.arange(3)}, path)
     assert findings(path, plan=plan) == {("not in the plan", ("head.weight",)), ("not in the plan", ("ids",))}
     assert findings(path, plan=plan, rules={"head.*": 0.02}) == {("not in the plan", ("ids",))}
@@ -215,7 +215,7 @@ def test_a_rule_that_matches_nothing_is_refused(tmp_path, rules):
 
 
 def test_the_first_rule_that_matches_decides_and_one_that_decides_nothing_is_refused(tmp_path):
-    """`*` before `*c_proj*` would judge the projections by the rule that was not meant for them."""
+    """`*` before `*c_proj*` would judge the projections by a rule that was meant for the others."""
     path = tmp_path / "w.safetensors"
     save_file({"h.0.c_proj.weight": normal(20, 30, std=0.1), "h.0.c_fc.weight": normal(20, 30, seed=1)}, path)
     assert not findings(path, rules={"*c_proj*": np.std(normal(20, 30)) * 5, "*": 0.02})
@@ -224,7 +224,7 @@ def test_the_first_rule_that_matches_decides_and_one_that_decides_nothing_is_ref
 
 
 def test_a_policy_that_refuses_a_tensor_leaves_it_unjudged(tmp_path):
-    """GPT-2's own files hold masks under the name bias; that is no reason to judge nothing."""
+    """GPT-2's own files hold masks under the name bias; the other tensors must still be judged."""
     path = tmp_path / "w.safetensors"
     save_file({"attn.bias": np.tri(8)[None, None], "norm.weight": np.ones(8)}, path)
     found = diagnose(path, policy="xavier")

@@ -108,7 +108,7 @@ SHARES = (np.arange(20_000) + 0.5) / 20_000
 
 
 def quantiles(lower=-math.inf, upper=math.inf):
-    """Of a standard normal inside the bounds, a weight for each share."""
+    """Return the quantiles of a standard normal inside the bounds, one for each of `SHARES`."""
     begin, end = NormalDist().cdf(lower), NormalDist().cdf(upper)
     return np.vectorize(NormalDist().inv_cdf)(begin + (end - begin) * SHARES)
 
@@ -172,7 +172,7 @@ def test_no_correct_checkpoint_is_accused(tmp_path, dtype):
             name = f"{distribution} {shape}"
             state = fastinit.stream_for(1, name).state
             tensor = PlannedTensor(name, shape, dtype, distribution.name, distribution, state)
-            with contextlib.suppress(PlanError):  # no value of the dtype lies in the interval
+            with contextlib.suppress(PlanError):  # no value of the dtype may lie in the interval
                 fastinit.Plan(1, "own", "named", [tensor])
                 tensors.append(tensor)
     assert len(tensors) > 60
@@ -194,10 +194,10 @@ def test_few_weights_of_few_values_may_be_equal(tmp_path):
     assert found, found.findings
 
 
-@pytest.mark.parametrize("layout", fastinit.bundled_models())
-def test_no_bundled_model_in_float8_is_accused(tmp_path, layout):
+@pytest.mark.parametrize("model", fastinit.bundled_models())
+def test_no_bundled_model_in_float8_is_accused(tmp_path, model):
     reduced, seen = {}, set()
-    for name, tensor in read_specs(layout).items():
+    for name, tensor in read_specs(model).items():
         shape = [min(length, 400) for length in tensor.shape]
         kind = (*shape, name.rpartition(".")[2])
         if kind not in seen and math.prod(shape):

@@ -90,7 +90,7 @@ def test_theory_resolves_a_tanh_that_is_a_line_or_a_step(gain):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_relu_multiplies_the_second_moment_by_half_the_fan_in_times_the_variance(initializer, variance):
-    """fan_in * Var(w) / 2 a layer, exactly, up and down."""
+    """Each layer multiplies it by fan_in * Var(w) / 2, exactly, up and down."""
     _, rms, gradients = expected("relu", initializer, 5, 64)
     factor = 64 * variance / 2
     assert [size**2 for size in rms] == pytest.approx([factor**layer for layer in range(6)], rel=1e-12)
@@ -102,7 +102,7 @@ def test_relu_multiplies_the_second_moment_by_half_the_fan_in_times_the_variance
 @pytest.mark.parametrize(
     "initializer", [Constant(0.1), Uniform(0.0, 1.0), Normal(0.5, 1.0), initializers.Identity()]
 )
-def test_theory_is_silent_on_weights_it_is_not_about(initializer):
+def test_theory_is_silent_on_weights_that_it_does_not_cover(initializer):
     assert expected("relu", initializer, 3, 8) == (None, None, None)
     run = propagate("relu", initializer, 3, 8, inputs=8, seeds=1)
     assert run.activations.expected is None

@@ -63,7 +63,7 @@ def test_measured_magnitudes_are_the_tapes(activation, residual):
 @pytest.mark.parametrize("std", [1e3, 1e-3])
 @pytest.mark.parametrize("activation", ["silu", "gelu", "softplus", "tanh", "selu"])
 def test_numbers_beyond_float32_pass_through_an_activation_as_they_are(activation, std):
-    """Scaled numbers through an activation that is not homogeneous would be another network."""
+    """An activation that is not homogeneous gives scaled numbers another shape: they must be scaled back first."""
     depth = {**SMALL, "layers": 20, "seeds": 1}
     run = propagate(activation, Normal(std=std), **depth)
     weights = [
@@ -79,7 +79,7 @@ def test_numbers_beyond_float32_pass_through_an_activation_as_they_are(activatio
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "selu", "softplus"])
 @pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
-def test_a_signal_past_every_float_is_infinite_and_no_accident(activation, residual):
+def test_a_signal_past_every_float_is_reported_as_infinite(activation, residual):
     run = propagate(activation, Normal(std=1e3), 120, 32, inputs=4, seeds=2, residual=residual)
     sizes = run.activations
     assert sizes.median[-1] == math.inf
@@ -91,12 +91,12 @@ def test_a_signal_past_every_float_is_infinite_and_no_accident(activation, resid
     assert facts["activations"]["median"][-1] == "inf"
     assert run.lines()
     assert run.gradients.median[-1] == pytest.approx(1, rel=0.2)
-    if activation == "relu":  # its slope needs the sign alone
+    if activation == "relu":  # its slope needs only the sign
         assert run.gradients.median[0] == math.inf
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "selu"])
-def test_a_signal_below_every_float_is_zero_and_no_accident(activation):
+def test_a_signal_below_every_float_is_reported_as_zero(activation):
     run = propagate(activation, Normal(std=1e-5), 120, 32, inputs=4, seeds=2)
     sizes = run.activations
     assert sizes.median[-1] == sizes.expected[-1] == 0.0
@@ -106,13 +106,13 @@ def test_a_signal_below_every_float_is_zero_and_no_accident(activation):
 
 
 def test_a_network_whose_units_all_die_is_zero_from_there():
-    """Zero has no exponent: scaling it by that of the layer before is 0 / 0."""
+    """Zero has no exponent: to scale it by the exponent of the layer before gives 0 / 0."""
     minus = Constant(-1.0)
     for layers in (3, 200):
         run = propagate("relu", minus, layers, 4, inputs=4, seeds=2)
         assert run.activations.median[-1] == 0.0
     sizes = propagate("relu", Normal(std=1e3), 400, 3, inputs=2, seeds=1).activations.median
-    died = sizes.index(0.0)  # three units soon die together
+    died = sizes.index(0.0)  # three units soon all die
     assert sizes[died - 1] > 1e6
     assert set(sizes[died:]) == {0.0}
 
@@ -163,7 +163,7 @@ def test_of_several_networks_the_one_with_the_fewest_distinct_units_counts():
 
 
 def test_deep_relu_networks_keep_the_second_moment_that_theory_expects():
-    """Over many seeds the mean square, not its median, is the expectation; six standard errors."""
+    """The mean square over many seeds, not its median, meets the expectation: within six standard errors."""
     stack = Stack("relu", kaiming("normal"), layers=3, width=64, inputs=32)
     squares = [stack.measure(seed).forward[-1][1] ** 2 for seed in range(200)]
     error = np.std(squares) / math.sqrt(len(squares))

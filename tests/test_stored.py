@@ -33,7 +33,7 @@ def rng():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_tensor_of_many_spans_and_chunks_is_measured_whole(tmp_path, monkeypatch, threads):
-    """A span left out, or taken twice, where a tensor is larger than one thread's turn."""
+    """A span may be left out, or taken twice, where a tensor is larger than one thread's turn."""
     monkeypatch.setattr(stored, "SPAN_BYTES", 1 << 15)
     monkeypatch.setattr(stored, "CHUNK_BYTES", 1 << 13)
     array = normal(150, 301, std=0.5) + np.linspace(0, 0.4, 150, dtype=np.float32)[:, None]
@@ -48,7 +48,7 @@ def test_a_tensor_of_many_spans_and_chunks_is_measured_whole(tmp_path, monkeypat
     assert (measured.low, measured.high) == (array.min(), array.max())
     counts, _ = np.histogram(wide, 32)
     shares = np.array(measured.histogram) / measured.sampled
-    np.testing.assert_allclose(shares, counts / array.size, atol=0.03)  # of a sample
+    np.testing.assert_allclose(shares, counts / array.size, atol=0.03)  # a sample's error
 
 
 def test_threads_change_nothing(tmp_path):
@@ -64,7 +64,8 @@ def test_shards_are_read_by_their_index(tmp_path):
     homes = {"c.w": "2.safetensors", "a.w": "1.safetensors", "b.w": "1.safetensors"}
     index.write_text(json.dumps({"metadata": {}, "weight_map": homes}))
     assert findings(index) == {("equal", ("c.w", "a.w"))}
-    for homes in ({"c.w": "1.safetensors"}, {"a.w": "../1.safetensors"}, {"a.w": 3}, {"a.w": "none"}, {}, []):
+    homes_of_a = ("../1.safetensors", "\ud800", "none", 3)
+    for homes in ({"c.w": "1.safetensors"}, *({"a.w": home} for home in homes_of_a), {}, []):
         index.write_text(json.dumps({"weight_map": homes}))
         with pytest.raises(CheckpointError, match=r"index\.json|none"):
             diagnose(index)
@@ -74,7 +75,10 @@ HOSTILE = {
     "an empty file": b"",
     "a length past the file": safetensors_bytes(b"{}", length=5000),
     "data cut off": safetensors_bytes({"w": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}}, bytes(35)),
-    "metadata of a plan that is none": safetensors_bytes({"__metadata__": {"fastinit.seed": "x"}}),
+    "a name with a control character": safetensors_bytes(
+        {"a\x01": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(4)
+    ),
+    "metadata without a plan": safetensors_bytes({"__metadata__": {"fastinit.seed": "x"}}),
 }
 
 
@@ -101,7 +105,7 @@ EXTREME = {
 
 @pytest.mark.parametrize("name", EXTREME)
 def test_powers_that_leave_float64_are_measured_by_a_scale(tmp_path, name):
-    """Fourth powers underflow to a kurtosis of -3, squares to a spread of 0, sums overflow to infinity."""
+    """Fourth powers underflow to a kurtosis of -3, squares to a zero deviation; sums overflow to infinity."""
     mpmath = pytest.importorskip("mpmath")
     spread, shift = EXTREME[name]
     array = rng().normal(size=(60, 50)) * spread + shift
@@ -138,12 +142,12 @@ def test_minus_zero_is_shown_as_zero(tmp_path):
 
 
 def test_memory_stays_small_beside_the_file(tmp_path):
-    """A mapped or loaded checkpoint would count whole; half of this file is too much."""
+    """A mapped or loaded checkpoint would count as memory in full; half of this file is too much."""
     if not sys.platform.startswith("linux"):
         pytest.skip("the peak of resident memory is read from /proc")
     path = tmp_path / "w.safetensors"
-    layout = {f"{i}.weight": {"dtype": "F32", "shape": [4096, 2560]} for i in range(4)}
-    fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, 17), path)
+    specs = {f"{i}.weight": {"dtype": "F32", "shape": [4096, 2560]} for i in range(4)}
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, 17), path)
     code = (
         "import sys; from pathlib import Path; from fastinit.diagnosis import diagnose; "
         "good = diagnose(sys.argv[1]); status = Path('/proc/self/status').read_text(); "
@@ -158,9 +162,18 @@ def test_memory_stays_small_beside_the_file(tmp_path):
     assert peak_bytes < 80e6, f"{peak_bytes:,} bytes at the peak"
 
 
+def test_a_file_that_is_cut_while_it_is_read_is_named(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"w": normal(20, 30)}, path)
+    with stored.open_checkpoint(path) as (tensors, _):
+        os.truncate(path, os.path.getsize(path) - 4)
+        with pytest.raises(CheckpointError, match=r"w\.safetensors has become shorter while tensor 'w' was read"):
+            tensors[0].values(0, 600)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_an_index_that_is_a_pipe_is_refused_at_once(tmp_path):
-    """To open one waits for a writer, for ever."""
+    """To open a pipe waits for a writer, for ever."""
     pipe = tmp_path / "model.safetensors.index.json"
     os.mkfifo(pipe)
     with pytest.raises(CheckpointError, match="device, pipe or socket"):

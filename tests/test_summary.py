@@ -18,7 +18,7 @@ NUMPY = {
 
 
 def summary(array, dtype, pieces=1, anchor=None):
-    """The core's summary of an array's little-endian bytes, merged from so many pieces."""
+    """The core's summary of an array's little-endian bytes, merged from those of `pieces` parts."""
     dtype = BY_NAME[dtype]
     flat = np.ravel(array)
     if anchor is None:
@@ -34,7 +34,7 @@ def summary(array, dtype, pieces=1, anchor=None):
 
 
 def exact(array):
-    """Mean and sums of powers of the differences from it, of the finite values, in rational numbers."""
+    """The mean of the finite values, and the sums of powers of their differences from it, in rational numbers."""
     values = [Fraction(x) for x in np.asarray(array, np.float64).ravel().tolist() if math.isfinite(x)]
     mean = sum(values) / len(values)
     return [mean, *(sum((x - mean) ** power for x in values) for power in (2, 3, 4))]
@@ -81,7 +81,7 @@ def test_every_pattern_of_a_narrow_dtype_is_read_as_ml_dtypes_reads_it(dtype):
     bits = np.arange(1 << (8 * kind.itemsize), dtype=f"u{kind.itemsize}")
     values = np.empty(bits.size)
     _core.widen(bits, values, kind.code, kind.itemsize)
-    with np.errstate(invalid="ignore"):  # of the NaNs
+    with np.errstate(invalid="ignore"):  # NaNs are cast
         peer = bits.view(NUMPY.get(dtype, dtype)).astype(np.float64)
     np.testing.assert_array_equal(values, peer)
     assert np.array_equal(np.signbit(values[values == 0]), np.signbit(peer[peer == 0]))
@@ -93,7 +93,7 @@ def test_every_pattern_of_a_narrow_dtype_is_read_as_ml_dtypes_reads_it(dtype):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e5m2"])
 def test_zeros_and_extremes_are_counted_in_every_block_and_piece(dtype):
-    """A count kept of the last block alone, or lost where a new extreme comes later."""
+    """A count may be kept of the last block alone, or be lost where a new extreme comes later."""
     values = np.zeros(10_000)
     values[[3, 5000, 9999]], values[[2048, 7000]], values[7] = 2.0, -3.0, -0.0
     values[100:200] = 1.0

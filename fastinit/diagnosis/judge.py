@@ -85,9 +85,9 @@ def diagnose(
     --------
     >>> import fastinit, tempfile
     >>> from fastinit.diagnosis import diagnose
-    >>> layout = {"c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
+    >>> specs = {"c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
     >>> with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
-    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(layout, seed=17), file.name)
+    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, seed=17), file.name)
     ...     good = diagnose(file.name)
     ...     bad = diagnose(file.name, rules={"*c_proj.weight": 0.0041})
     >>> bool(good), [finding.kind for finding in bad.findings]

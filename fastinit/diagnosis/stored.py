@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from .._files.opening import open_file, read_bounded
 from .._files.safetensors import HEADER_LIMIT, Header, read_header
 from .._files.specs import TensorSpec
 from ..checkpoint import Progress
-from ..errors import CheckpointError
+from ..errors import CheckpointError, InitializationError
 
 _Array = np.ndarray[Any, Any]
 
@@ -187,7 +187,10 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
     file = stack.enter_context(open_file(path))
-    return file.fileno(), read_header(file, str(path))
+    try:
+        return file.fileno(), read_header(file, str(path))
+    except InitializationError as error:  # of a name that no tensor can have, which does not say where it stands
+        raise CheckpointError(f"{path}: {error}") from error
 
 
 def _stored(name: str, path: Path, descriptor: int, header: Header) -> StoredTensor:
@@ -199,11 +202,17 @@ def _weight_map(path: Path) -> dict[str, str]:
     if not isinstance(homes, dict) or not homes:
         raise CheckpointError(f"{path} has no weight_map from tensor names to files")
     for name, home in homes.items():
-        if not isinstance(home, str) or home in ("", ".", "..") or set(home) & {"/", "\\", "\0"}:
+        if not isinstance(home, str) or not _is_file_name(home):
             raise CheckpointError(
                 f"{path}: tensor {name!r} lies in {home!r}; expected a file name beside the index"
             )
     return homes
+
+
+def _is_file_name(home: str) -> bool:
+    """Say whether such a file can lie beside the index: the name is no path and has no lone surrogate."""
+    is_path = home in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(home)
+    return not is_path and home == home.encode(errors="ignore").decode()
 
 
 def summaries(
@@ -219,34 +228,45 @@ def summaries(
         How many (default: as for fills).
     progress : callable, optional
         Called with (bytes done, bytes in all, tensor name).
+
+    Returns
+    -------
+    list of Summary
+        One for each tensor.
     """
-    spans = [
-        (number, begin, min(begin + SPAN_BYTES, tensor.spec.nbytes))
-        for number, tensor in enumerate(tensors)
-        for begin in range(0, tensor.spec.nbytes, SPAN_BYTES)
-    ]
+    spans = [_Span(tensor, begin) for tensor in tensors for begin in range(0, tensor.spec.nbytes, SPAN_BYTES)]
     total, done = sum(tensor.spec.nbytes for tensor in tensors), 0
     found: list[_core.Summary] = []
-
-    def measure(span: tuple[int, int, int]) -> _core.Summary:
-        number, begin, end = span
-        return tensors[number].summary(begin, end)
-
-    for (number, begin, end), summary in zip(spans, _in_order(measure, spans, threads), strict=True):
-        if begin:
+    for span, summary in zip(spans, _in_order(spans, threads), strict=True):
+        if span.begin:
             found[-1].merge(summary)
         else:
             found.append(summary)
-        done += end - begin
+        done += span.end - span.begin
         if progress is not None:
-            progress(done, total, tensors[number].name)
+            progress(done, total, span.tensor.name)
     return found
 
 
-def _in_order(work: Any, spans: Sequence[Any], threads: int | None) -> Iterable[Any]:
+class _Span(NamedTuple):
+    """The bytes of a tensor that a thread takes at a time."""
+
+    tensor: StoredTensor
+    begin: int
+
+    @property
+    def end(self) -> int:
+        return min(self.begin + SPAN_BYTES, self.tensor.spec.nbytes)
+
+    def summary(self) -> _core.Summary:
+        return self.tensor.summary(self.begin, self.end)
+
+
+def _in_order(spans: Sequence[_Span], threads: int | None) -> Iterator[_core.Summary]:
+    """Yield the summaries in the order of the spans, whichever thread ends first."""
     count = min(default_threads() if threads is None else threads, len(spans))
     if count <= 1:
-        yield from map(work, spans)
+        yield from map(_Span.summary, spans)
         return
     with ThreadPoolExecutor(count, thread_name_prefix="fastinit") as pool:
-        yield from pool.map(work, spans)
+        yield from pool.map(_Span.summary, spans)
