@@ -9,6 +9,6 @@ from ._engine.levels import choose as _choose
 from ._lazy import public_names as _public_names
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = _public_names(__name__, __file__)  # noqa: PLE0604, PLE0605  # read from the stub
+__getattr__, __dir__, __all__ = _public_names(__name__, __file__)  # read from the stub
 
 _choose()

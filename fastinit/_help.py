@@ -82,9 +82,9 @@ FanSumOverflow, ShapeProductOverflow, AllocationFailed, DistributionError
 
 Notes
 -----
-*Reproducibility.* Element i in row-major order takes draw i of the generator; its bits do not depend on the machine,
-the memory order of `out` or the part asked for. Narrower dtypes are the float64 weight rounded once, to nearest even.
-A refused or interrupted call leaves the generator as it was.
+*Reproducibility.* Element i in row-major order takes draw i of the generator; its bits do not depend on the
+machine, the memory order of `out` or the part asked for. Narrower dtypes are the float64 weight rounded once, to
+nearest even. A refused or interrupted call leaves the generator as it was.
 """
 
 

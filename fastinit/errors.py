@@ -9,7 +9,20 @@ from __future__ import annotations
 
 
 class FastinitError(Exception):
-    """Base of all errors that are fastinit's own."""
+    """Base of all errors that are fastinit's own. Two are equal where their class and their facts are.
+
+    Examples
+    --------
+    >>> from fastinit import DuplicateName
+    >>> DuplicateName("w", 0, 2) == DuplicateName("w", 0, 2)
+    True
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.args == self.args
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
 
 
 class InitializationError(FastinitError):

@@ -1,8 +1,8 @@
 """The famous names as functions: ``xavier_uniform(shape, rng, ...)`` and its like, one line each.
 
-A function makes an initializer of its own arguments and calls it with the others; `initialize` takes any initializer.
-An argument has one meaning, which ``_help.py`` says once for all of them; the stub ``__init__.pyi`` tells editors and
-type checkers the same.
+A function makes an initializer of its own arguments and calls it with the others; `initialize` takes any
+initializer. An argument has one meaning, which ``_help.py`` says once for all of them; the stub ``__init__.pyi``
+tells editors and type checkers the same.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._engine.checks import as_choice
+from ._engine.checks import as_choice, as_source
 from ._engine.initializer import Initializer
 from ._engine.parts import Array
-from ._engine.streams import as_source
 from ._files.json_text import parse_object
 from ._help import documented
 from .errors import CheckpointError
@@ -101,10 +100,10 @@ def _function(
         try:
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
                 return plain(*given, **where)
-            as_source(given[1] if drawn and len(given) > 1 else where.get("rng"))
+            as_source(given[1] if drawn and len(given) > 1 else where["rng"])
             made = {argument: where.pop(argument) for argument in mine.intersection(where)}
             return make(*given[leading:], **made)(*given[:leading], **where)
-        except TypeError:
+        except (TypeError, KeyError):  # a KeyError where there is no rng
             _refuse_unbound(name, signature, given, options)
             raise
 
@@ -309,7 +308,7 @@ xavier_normal = _function("xavier_normal", partial(xavier, "normal"), fans=True,
     """)
 xavier_truncated_normal = _function(
     "xavier_truncated_normal", partial(xavier, "truncated_normal"), fans=True, about="""
-    Draw Xavier (Glorot) weights from a truncated normal, of variance ``2 / (fan_in + fan_out)`` after truncation.
+    Draw Xavier (Glorot) truncated normal weights, of variance ``2 / (fan_in + fan_out)`` after truncation.
 
     *Interval.* The normal is truncated at two of its standard deviations, and made wider by 1 / 0.8796 so that the
     variance *after* truncation is the promised one.
@@ -351,7 +350,7 @@ kaiming_normal = _function("kaiming_normal", partial(kaiming, "normal"), "activa
     """)
 kaiming_truncated_normal = _function(
     "kaiming_truncated_normal", partial(kaiming, "truncated_normal"), "activation a mode", fans=True, about="""
-    Draw Kaiming (He) weights from a truncated normal, of variance ``squared_gain / fan`` after truncation.
+    Draw Kaiming (He) truncated normal weights, of variance ``squared_gain / fan`` after truncation.
 
     *Interval.* The normal is truncated at two of its standard deviations, and made wider by 1 / 0.8796 so that the
     variance *after* truncation is the promised one.
@@ -383,7 +382,7 @@ lecun_normal = _function("lecun_normal", partial(lecun, "normal"), fans=True, ab
     """)
 lecun_truncated_normal = _function(
     "lecun_truncated_normal", partial(lecun, "truncated_normal"), fans=True, about="""
-    Draw LeCun weights from a truncated normal, of variance ``1 / fan_in`` after truncation.
+    Draw LeCun truncated normal weights, of variance ``1 / fan_in`` after truncation.
 
     *Interval.* The normal is truncated at two of its standard deviations, and made wider by 1 / 0.8796 so that the
     variance *after* truncation is the promised one.
@@ -400,12 +399,12 @@ he_normal = kaiming_normal
 he_truncated_normal = kaiming_truncated_normal
 
 # ---- fills that need the whole tensor ----------------------------------------------------------------
-orthogonal = _function("orthogonal", lambda: Orthogonal(), about="""
+orthogonal = _function("orthogonal", Orthogonal, about="""
     Draw a random orthonormal matrix, uniformly (Haar) distributed, times `gain`.
 
     The outputs stand against everything else: the smaller side is orthonormal. Every matrix of a stack, and every
     group of a grouped convolution, is one. This is Q of a QR decomposition of the stream's normals, its columns
-    times the signs of R's diagonal. LAPACK decides its last bits: it is the one scheme that is not bit-exact across
+    times the signs of R's diagonal. LAPACK decides its last bits: it is the one fill that is not bit-exact across
     machines, but equal to 1e-12 / min(1, smallest abs(R[j, j])). The part asked for is cut from the whole.
 
     References
@@ -421,11 +420,11 @@ orthogonal = _function("orthogonal", lambda: Orthogonal(), about="""
     >>> np.allclose(weights @ weights.T, np.eye(3))
     True
     """)
-delta_orthogonal = _function("delta_orthogonal", lambda: DeltaOrthogonal(), about="""
+delta_orthogonal = _function("delta_orthogonal", DeltaOrthogonal, about="""
     Draw a convolution kernel that is orthonormal at the middle of its receptive field and zero elsewhere.
 
-    It needs no more inputs than outputs. The tap is ``(n - 1) // 2`` of an axis of length n. LAPACK decides the last
-    bits, as in `orthogonal`.
+    It needs no more inputs than outputs. The tap is ``(n - 1) // 2`` of an axis of length n. LAPACK decides the
+    last bits, as in `orthogonal`.
 
     References
     ----------
@@ -443,8 +442,8 @@ delta_orthogonal = _function("delta_orthogonal", lambda: DeltaOrthogonal(), abou
 sparse = _function("sparse", Sparse, "fraction std", about="""
     Draw a normal matrix of which a fraction of every column is zero.
 
-    A column is one of the stored matrix: with inputs as rows it holds what one unit receives. Every element takes a
-    draw, zero or not; another hash of the draws decides which are zero, so the others are unbiased.
+    A column is one of the stored matrix: with inputs as rows it holds what one unit receives. Every element takes
+    a draw, zero or not; another hash of the draws decides which are zero, so the others are unbiased.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """Initializers: frozen data that turns a shape and its axes into a distribution.
 
 The formula stands once, in `VarianceScaling`; `xavier`, `kaiming` and `lecun` are one-line specialisations of it.
-`Residual`, `DepthScaled`, `MuP` and `Scaled` scale the weights of another initializer. A distribution that needs no
-shape is an initializer itself. All of them can be called, compare, hash, and travel as small JSON objects.
+`Residual`, `DepthScaled`, `MuP` and `Scaled` scale the weights of another initializer. A distribution is an
+initializer itself. All of them can be called, compare, hash, and travel as small JSON objects.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from ._engine.constructions import DeltaOrthogonal, Diagonal, Orthogonal, Sparse
 from ._engine.distributions import (
     CenteredUniform,
     Constant,
-    Distribution,
     Normal,
     Positions,
     TruncatedNormal,
     Uniform,
 )
 from ._engine.gains import squared_gain
-from ._engine.initializer import Initializer
+from ._engine.initializer import Distribution, Initializer
 from .errors import DistributionError
 
 __all__ = [
-    "ONES", "POSITIONS", "XAVIER_UNIFORM", "ZEROS", "CenteredUniform", "Constant", "DeltaOrthogonal", "DepthScaled",
-    "Diagonal", "Dirac", "Distribution", "Identity", "Initializer", "MuP", "Normal", "Orthogonal", "Positions",
-    "Residual", "Scaled", "Sparse", "TruncatedNormal", "Uniform", "VarianceScaling", "glorot", "he", "kaiming", "lecun",
-    "xavier",
+    "ONES", "POSITIONS", "XAVIER_UNIFORM", "ZEROS", "CenteredUniform", "Constant", "DeltaOrthogonal",
+    "DepthScaled", "Diagonal", "Dirac", "Distribution", "Identity", "Initializer", "MuP", "Normal",
+    "Orthogonal", "Positions", "Residual", "Scaled", "Sparse", "TruncatedNormal", "Uniform", "VarianceScaling",
+    "glorot", "he", "kaiming", "lecun", "xavier",
 ]  # fmt: skip
 
 MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
@@ -243,9 +242,9 @@ class Scaled(_Changed):
 
 @dataclass(frozen=True, slots=True)
 class Residual(_Changed):
-    """Every weight of `base` divided by ``sqrt(2 * residual_layers)``: its spread, and with it a mean or a constant.
+    """Every weight of `base` divided by ``sqrt(2 * residual_layers)``, so a mean or a constant as well.
 
-    For the projections that write to the residual stream of a transformer of `layers` layers, each of which writes
+    For the projections that write to the residual stream of a transformer of so many layers, each of which writes
     twice (attention and feed-forward).
 
     References

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
-from ._engine.axes import check_fans, check_size
-from ._engine.checks import as_u64
+from ._engine.axes import check_fans
+from ._engine.checks import as_source, as_u64
 from ._engine.fill import fill
 from ._engine.gains import xavier_scale
 from ._engine.names import refuse_duplicates, validate_name
-from ._engine.streams import as_source, draw_from
 from .autodiff import Tensor, TensorValue
 from .errors import InitializationError, TensorAutodiffError, TensorError
 from .initializers import XAVIER_UNIFORM
@@ -21,6 +21,9 @@ from .views.table import Cell, Table
 
 if TYPE_CHECKING:
     from ._engine.generator import SplitMix64
+
+_distribution_of = lru_cache(maxsize=1024)(XAVIER_UNIFORM.for_shape)
+"""Shape to distribution, remembered: a model has few shapes, and to resolve one costs more than a small draw."""
 
 
 class NamedParameter:
@@ -60,7 +63,14 @@ class NamedParameter:
 
     @classmethod
     def from_tensor(cls, name: str, tensor: Tensor) -> Self:
-        """Wrap `tensor` (or anything `Tensor` takes) as a named trainable leaf.
+        """Wrap `tensor` as a named trainable leaf.
+
+        Parameters
+        ----------
+        name : str
+            Dot-separated segments of ``[a-z0-9_]``.
+        tensor : Tensor
+            The value, or anything that `Tensor` takes.
 
         Raises
         ------
@@ -69,15 +79,14 @@ class NamedParameter:
             `TensorAutodiffError` is its ``__cause__``.
         """
         validate_name(name)
-        return cls._wrap(name, lambda: tensor if isinstance(tensor, Tensor) else Tensor(tensor))
+        return cls._wrap(name, Tensor, tensor)
 
     @classmethod
-    def _wrap(cls, name: str, make_tensor: Callable[[], Tensor]) -> Self:
+    def _wrap(cls, name: str, tensor_of: Callable[[Any], Tensor], values: object) -> Self:
         try:
-            leaf = TensorValue.parameter(make_tensor())
+            return cls._of(name, TensorValue.parameter(tensor_of(values)))
         except (TensorError, TensorAutodiffError) as error:
             raise InitializationError(f"parameter {name!r}: {error}") from error
-        return cls._of(name, leaf)
 
     @classmethod
     def xavier_uniform(cls, name: str, fan_in: int, fan_out: int, rng: SplitMix64 | SupportsIndex) -> Self:
@@ -100,16 +109,18 @@ class NamedParameter:
 ShapeProductOverflow, AllocationFailed
             Checked in this order; the first that fails is raised.
         """
-        shape = (as_u64(fan_in, "fan_in"), as_u64(fan_out, "fan_out"))
-        return draw_from(as_source(rng), shape[0] * shape[1], lambda state: cls._sample(name, shape, state))
+        shape = rows, columns = as_u64(fan_in, "fan_in"), as_u64(fan_out, "fan_out")
+        source = as_source(rng)
+        if isinstance(source, int):
+            return cls._sample(name, shape, source)
+        return source.transact(rows * columns, partial(cls._sample, name, shape))
 
     @classmethod
     def _sample(cls, name: str, shape: tuple[int, int], state: int) -> Self:
         validate_name(name)
-        check_fans(*shape)
-        check_size(shape, *shape)
-        values = fill(shape, XAVIER_UNIFORM.for_shape(shape), state)
-        return cls._wrap(name, lambda: Tensor.adopt(values))
+        if 0 in shape:  # an initializer gives an empty tensor without a word
+            check_fans(*shape)
+        return cls._wrap(name, Tensor.adopt, fill(shape, _distribution_of(shape), state))
 
     @property
     def name(self) -> str:
@@ -134,7 +145,7 @@ ShapeProductOverflow, AllocationFailed
         return f"NamedParameter({self._name!r}, shape={self._tensor.shape})"
 
     def table(self) -> Table:
-        """Return its name and shape, and what its values measure, as a row."""
+        """Return a table of one row: name, shape, and the measurements of the values."""
         return Table(_CAPTION, _COLUMNS, (_row(self),))
 
     def _repr_html_(self) -> str:
@@ -142,7 +153,7 @@ ShapeProductOverflow, AllocationFailed
 
 
 class NamedParameters:
-    """A duplicate-checked collection in declaration order.
+    """A collection of parameters in declaration order, no two of one name.
 
     Parameters
     ----------

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from . import _core
 from ._engine.checks import MAX_AXES, as_shape, as_u64, size_of
-from ._engine.distributions import Distribution
 from ._engine.dtypes import BY_NAME, DType
 from ._engine.fill import fill
+from ._engine.initializer import Distribution
 from ._engine.names import check_tensor_name, refuse_duplicates
 from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state
@@ -76,7 +76,7 @@ class PlannedTensor:
         object.__setattr__(self, "shape", as_shape(self.shape))
         object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
         object.__setattr__(self, "state", as_u64(self.state, "state"))
-        if not isinstance(self.distribution, Distribution):
+        if not hasattr(self.distribution, "draws_per_weight"):  # an initializer, say, that needs a shape
             raise TypeError(
                 f"distribution must say what tensor {self.name!r} is filled with, got {self.distribution!r}; "
                 "an initializer gives one: initializer.for_shape(shape)"

@@ -110,6 +110,21 @@ def test_an_error_can_be_copied(error, bases, facts, said):
         )  # fmt: skip
 
 
+@every
+def test_errors_are_equal_where_class_and_facts_are(error, bases, facts, said):
+    """A test of a user's that compares what it caught with what it expects."""
+    again = type(error)(*error.args)
+    assert again == error
+    assert hash(again) == hash(error)
+    assert [row[0] for row in FAMILY if row[0] == error] == [error]
+    assert error != str(error)
+
+
+def test_other_facts_make_another_error():
+    assert errors.DuplicateName("a", 0, 1) != errors.DuplicateName("a", 0, 2)
+    assert errors.FanSumOverflow(1, 2) != errors.ShapeProductOverflow(1, 2)
+
+
 def test_the_table_above_and_the_package_hold_every_error():
     defined = {name for name, item in vars(errors).items() if inspect.isclass(item)}
     assert {type(row[0]).__name__ for row in FAMILY} == defined

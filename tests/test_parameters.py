@@ -3,7 +3,9 @@
 import copy
 import pickle
 import re
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,6 +156,28 @@ def test_an_interrupt_leaves_the_generator_as_it_was_and_usable(monkeypatch, int
     thread.start()
     thread.join(10)
     assert drawn == [SplitMix64(17).next_u64()]
+
+
+MOST_CALLS, MOST_MODULES = 25, 8
+
+
+def test_a_parameter_is_made_in_few_steps():
+    """Every layer that a request crosses is one that its reader must know, and costs as much as a small matrix."""
+    rng, package, calls = SplitMix64(17), Path(fastinit.__file__).parent, []
+    NamedParameter.xavier_uniform(GOOD, 2, 3, rng)  # loads what is loaded on first use
+
+    def seen(frame, event, _):
+        if event == "call" and Path(frame.f_code.co_filename).is_relative_to(package):
+            calls.append(frame.f_code)
+
+    sys.setprofile(seen)
+    try:
+        NamedParameter.xavier_uniform(GOOD, 2, 3, rng)
+    finally:
+        sys.setprofile(None)
+    names = [f"{Path(code.co_filename).stem}.{code.co_name}" for code in calls]
+    assert len(names) <= MOST_CALLS, names
+    assert len({code.co_filename for code in calls}) <= MOST_MODULES, names
 
 
 def test_two_parameters_in_sequence_are_one_stream():

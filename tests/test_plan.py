@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 import fastinit
 from fastinit import Plan, PlannedTensor
-from fastinit._engine.distributions import CenteredUniform, Constant
+from fastinit._engine.distributions import CenteredUniform, Constant, Normal, Positions
 from fastinit._engine.dtypes import BY_NAME
-from fastinit.errors import DuplicateName, EmptyName, FastinitError, InvalidTensorName, PlanError, StreamOverlap
+from fastinit.errors import (
+    CheckpointError,
+    DuplicateName,
+    EmptyName,
+    FastinitError,
+    InvalidTensorName,
+    PlanError,
+    StreamOverlap,
+)
+from fastinit.initializers import xavier
 
 MODEL = {
     "embed.weight": {"dtype": "F64", "shape": [7, 4]},
@@ -378,3 +387,67 @@ def test_a_convolution_beneath_a_token_module_is_one(name):
     weight = Plan.from_specs({name: {"dtype": "F32", "shape": [64, 32, 3]}}, 17)[name]
     fan_sum = 32 + 3 if name == "cls_token" else (64 + 32) * 3
     assert weight.distribution.limit == pytest.approx((6 / fan_sum) ** 0.5)
+
+
+def test_a_planned_tensor_takes_a_dtype_by_name():
+    """A plan of one's own: `"float32".itemsize` is no number of bytes."""
+    by_name = fastinit.PlannedTensor("w", (3, 3), "float32", "normal", Normal(), 17)
+    assert by_name == fastinit.PlannedTensor("w", [3, 3], BY_NAME["float32"], "normal", Normal(), 17)
+    plan = Plan(17, "mine", "named", [by_name])
+    assert plan.array("w").tobytes() == fastinit.normal((3, 3), 17, dtype="float32").tobytes()
+    assert fastinit.PlannedTensor("ids", (4,), "int64", "positions", Positions(4), 0).nbytes == 32
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"dtype": "float33"}, "dtype must be one of float64"),
+        ({"shape": (2, -1)}, "shape entry"),
+        ({"state": -1}, "state must be between"),
+        ({"distribution": xavier()}, r"initializer\.for_shape\(shape\)"),
+        ({"distribution": None}, r"initializer\.for_shape\(shape\)"),
+    ],
+)
+def test_a_planned_tensor_refuses_what_no_plan_can_hold(change, said):
+    good = {
+        "name": "w",
+        "shape": (2, 2),
+        "dtype": "float32",
+        "initializer": "n",
+        "distribution": Normal(),
+        "state": 0,
+    }
+    with pytest.raises((TypeError, ValueError), match=said):
+        fastinit.PlannedTensor(**(good | change))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1]", "expected a JSON object, got list"),
+        ("{", "is not valid JSON"),
+        ("{}", "it has no 'version'"),
+        ('{"version": 2}', "its version is 2; this fastinit reads 1"),
+        ('{"version": 1, "tensors": []}', "its 'tensors' are not a JSON object"),
+        ('{"version": 1, "tensors": {"w": 3}}', "tensor 'w' has no 'shape'"),
+        ('{"version": 1, "tensors": {}}', "it has no 'seed'"),
+        ('{"version": 1, "seed": -1, "policy": "x", "order": "named", "tensors": {}}', "seed must be between"),
+        ('{"version": 1, "seed": 1, "policy": "x", "order": "wide", "tensors": {}}', "order must be one of"),
+    ],
+)
+def test_text_that_is_no_plan_is_refused_in_one_sentence(text, said):
+    """A repr of somebody else's exception inside a sentence."""
+    with pytest.raises(PlanError) as refused:
+        Plan.from_json(text)
+    sentence = str(refused.value)
+    assert said in sentence
+    assert sentence.startswith("this is not a plan: ")
+    assert sentence.endswith("; Plan.to_json and `fastinit show --json` write one")
+    assert "Error(" not in sentence
+
+
+def test_an_entry_with_a_key_that_nothing_reads_is_refused():
+    """`groups` or `std` in a specs file, ignored in silence, while the weights follow the policy."""
+    for key in ("groups", "std"):
+        with pytest.raises(CheckpointError, match=f"tensor 'w' has the key '{key}', which nothing here reads"):
+            Plan.from_specs({"w": {"dtype": "F32", "shape": [2, 2], key: 4}}, 17)

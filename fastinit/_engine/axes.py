@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ..errors import FanSumOverflow, ShapeProductOverflow, ZeroFanIn, ZeroFanOut
-from .checks import U64_LIMIT, Shape, as_shape, as_u64, size_of
+from .checks import U64_LIMIT, ShapeLike, as_shape, as_u64, size_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,7 +198,7 @@ def axes_of(
     return _axes(shape, layout, groups, fan_in, fan_out)
 
 
-def fans(shape: Shape, layout: str = "io", groups: SupportsIndex = 1) -> tuple[int, int]:
+def fans(shape: ShapeLike, layout: str = "io", groups: SupportsIndex = 1) -> tuple[int, int]:
     """Count the connections into and out of a unit of a weight tensor.
 
     Parameters

@@ -10,16 +10,23 @@ import difflib
 import math
 import operator
 from collections.abc import Collection, Iterable, Mapping, Set
-from typing import SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .generator import SplitMix64
 
 U64_LIMIT = 1 << 64
 MAX_AXES = 64
 """The most axes a numpy array has."""
 
 _NO_NUMBERS = frozenset("bcmMSU")  # numpy's kinds: bools, complex numbers, times and text
-Shape = SupportsIndex | Iterable[SupportsIndex]
+Shape = tuple[int, ...]
+"""A checked shape."""
+
+ShapeLike = SupportsIndex | Iterable[SupportsIndex]
+"""A shape as users give it."""
 
 
 def as_index(value: object, what: str) -> int:
@@ -48,7 +55,19 @@ def as_u64(value: object, what: str) -> int:
     return number
 
 
-def as_shape(shape: Shape) -> tuple[int, ...]:
+def as_source(rng: SplitMix64 | SupportsIndex) -> SplitMix64 | int:
+    """Return the generator, or the seed as an int; a request's first check."""
+    if type(rng) is int:
+        return as_u64(rng, "rng (an int seed)")
+    if hasattr(rng, "transact"):  # not isinstance: the class's module loads numpy.random
+        return rng  # type: ignore[return-value]
+    if hasattr(rng, "__index__"):
+        return as_u64(rng, "rng (an int seed)")
+    hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
+    raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
+
+
+def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """Return `shape` (an integer or an iterable of them) as a tuple of ints in [0, 2**64 - 1]."""
     if type(shape) is tuple and all(map(_is_plain, shape)):  # the common case, at a fifth of the time
         return shape

@@ -20,10 +20,11 @@ import numpy as np
 from .. import _core
 from ..errors import AllocationFailed, DistributionError
 from .axes import SPATIAL, Axes, axes_of, parse_layout
-from .checks import as_nonnegative, as_number, as_u64, size_of
-from .distributions import Distribution, Normal, Shape, checked_spec
+from .checks import Shape, as_nonnegative, as_number, as_u64, size_of
+from .distributions import Normal
 from .dtypes import FLOAT64, DType
 from .fill import fill
+from .initializer import Distribution, checked_spec
 from .parts import Array, Index, Part
 from .probability import LARGEST_NORMAL, Moments
 
@@ -186,7 +187,7 @@ class Orthogonal(_OnAxes):
     kind: ClassVar[str] = "orthogonal"
     draws_per_weight: ClassVar[int] = 1
 
-    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
+    def build(self, shape: Shape, state: int, normals: Normals) -> Array:  # noqa: ARG002
         """Return the whole tensor."""
         return _orthonormal(normals(), self.axes(shape), self.gain)
 
@@ -231,7 +232,7 @@ class DeltaOrthogonal(_OnAxes):
                 f"{lengths['i']} and {lengths['o']}"
             )
 
-    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
+    def build(self, shape: Shape, state: int, normals: Normals) -> Array:  # noqa: ARG002
         """Return the whole tensor."""
         whole = np.zeros(shape)
         middle, axes = self._middle(shape)

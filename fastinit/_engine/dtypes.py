@@ -35,8 +35,8 @@ class DType:
     least_exponent, greatest_exponent : int or None
         The smallest positive value is ``2**least_exponent``, a subnormal; the largest lies below
         ``2**(greatest_exponent + 1)``.
-    code : int or None
-        The core's number of it, from the one list in csrc/fastinit.h; None for integers.
+    code : int
+        The core's number of it, from the one list in csrc/fastinit.h; -1 for integers.
     """
 
     name: str
@@ -47,15 +47,15 @@ class DType:
     least_exponent: int | None = None
     greatest_exponent: int | None = None
 
-    code: int | None = field(init=False)
+    code: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "code", _core.DTYPES.get(self.name))
+        object.__setattr__(self, "code", _core.DTYPES.get(self.name, -1))
 
     @property
     def is_float(self) -> bool:
         """Whether weights can be drawn into it."""
-        return self.code is not None
+        return self.code >= 0
 
     @property
     def bits(self) -> np.dtype[Any]:

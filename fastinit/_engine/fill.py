@@ -6,6 +6,7 @@ which dtype; it knows raw states, and no generator object. A distribution is ask
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from .targets import allocate, choose_dtype, target_of
 from .threads import as_threads, run
 
 if TYPE_CHECKING:
-    from .distributions import Distribution
+    from .initializer import Distribution
 
 STORES_VARIABLE = "FASTINIT_STORES"
 _STORES = {
@@ -62,6 +63,10 @@ def fill(
         `out` itself, or a new array of the part's shape.
     """
     part = whole_part(shape) if index is None else locate(shape, index)
+    if out is dtype is index is threads is None:
+        drawn = _new_and_small(distribution, state, part)
+        if drawn is not None:
+            return drawn
     if threads is not None:
         threads = as_threads(threads)
     target = None if out is None else target_of(out)
@@ -86,10 +91,23 @@ def fill(
     return result  # type: ignore[no-any-return]
 
 
+def _new_and_small(distribution: Distribution, state: int, part: Part) -> Array | None:
+    """Draw a few new float64 weights by one call of `_core`; None says that the long way must be taken."""
+    base = distribution.base
+    if base is None or math.prod(part.shape) * FLOAT64.itemsize > _SMALL_BYTES:
+        return None
+    try:
+        target = np.empty(part.shape)
+    except (MemoryError, ValueError):
+        return None
+    status = _core.draw(base, FLOAT64.code, distribution.parameters, target, state, part.first, part.draws)
+    return target if status == _core.OK else None
+
+
 def _drawn_at_once(target: Array, dtype: DType, distribution: Distribution, state: int, part: Part) -> bool:
     """Draw a few native weights by one call of `_core`, or say that the long way must be taken."""
     base = distribution.base
-    if base is None or dtype.code is None or target.dtype.isbuiltin != 1:
+    if base is None or dtype.code < 0 or target.dtype.isbuiltin != 1:
         return False
     parameters = distribution.parameters
     return _core.draw(base, dtype.code, parameters, target, state, part.first, part.draws) == _core.OK

@@ -1,7 +1,7 @@
 """Gains of activations, and the Xavier scale of one matrix.
 
-The floating-point arithmetic runs in C, inside the kernels' environment, so that a host's rounding mode cannot move
-a limit.
+The floating-point arithmetic runs in C, inside the kernels' environment, so that a host's rounding mode cannot
+move a limit.
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from numpy.random.bit_generator import ISeedSequence
 
 from .. import _core
-from .checks import U64_LIMIT, Shape, as_finite, as_index, as_nonnegative, as_u64, draws_of
-from .distributions import Distribution, Normal, Uniform
+from .checks import U64_LIMIT, ShapeLike, as_finite, as_index, as_nonnegative, as_u64, draws_of
+from .distributions import Normal, Uniform
 from .fill import fill
+from .initializer import Distribution
 from .parts import Array
 from .streams import stream_state
 from .targets import whole_shape
@@ -156,14 +157,14 @@ class SplitMix64(np.random.BitGenerator):
             return result
 
     def random(
-        self, size: Shape | None = None, dtype: npt.DTypeLike | None = None, out: object = None
+        self, size: ShapeLike | None = None, dtype: npt.DTypeLike | None = None, out: object = None
     ) -> float | Array:
         """Draw numbers uniformly on [0, 1), as `numpy.random.Generator.random` is called.
 
         Parameters
         ----------
         size : int or tuple of int, optional
-            Shape of the result; None takes `out`'s, or draws one float.
+            ShapeLike of the result; None takes `out`'s, or draws one float.
         dtype : dtype, optional
             As in `fastinit.random`.
         out : array or writable buffer, optional
@@ -176,7 +177,7 @@ class SplitMix64(np.random.BitGenerator):
         """
         return self._draw(_UNIT, size, dtype, out)
 
-    def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape | None = None) -> float | Array:
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: ShapeLike | None = None) -> float | Array:
         """Draw float64 numbers uniformly on [low, high), as `numpy.random.Generator.uniform` is called.
 
         Parameters
@@ -184,7 +185,7 @@ class SplitMix64(np.random.BitGenerator):
         low, high : float
             Finite, ``low < high``.
         size : int or tuple of int, optional
-            Shape of the result; None draws one float.
+            ShapeLike of the result; None draws one float.
 
         Returns
         -------
@@ -194,14 +195,14 @@ class SplitMix64(np.random.BitGenerator):
         return self._draw(Uniform(low, high), size, None, None)
 
     def standard_normal(
-        self, size: Shape | None = None, dtype: npt.DTypeLike | None = None, out: object = None
+        self, size: ShapeLike | None = None, dtype: npt.DTypeLike | None = None, out: object = None
     ) -> float | Array:
         """Draw standard normal numbers, as `numpy.random.Generator.standard_normal` is called.
 
         Parameters
         ----------
         size : int or tuple of int, optional
-            Shape of the result; None takes `out`'s, or draws one float.
+            ShapeLike of the result; None takes `out`'s, or draws one float.
         dtype : dtype, optional
             As in `fastinit.normal`.
         out : array or writable buffer, optional
@@ -223,7 +224,7 @@ class SplitMix64(np.random.BitGenerator):
         """
         return self._draw(_STANDARD, size, dtype, out)
 
-    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape | None = None) -> float | Array:
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: ShapeLike | None = None) -> float | Array:
         """Draw float64 normal numbers, as `numpy.random.Generator.normal` is called.
 
         Parameters
@@ -231,7 +232,7 @@ class SplitMix64(np.random.BitGenerator):
         loc, scale : float
             Mean and standard deviation; finite, ``scale >= 0``.
         size : int or tuple of int, optional
-            Shape of the result; None draws one float.
+            ShapeLike of the result; None draws one float.
 
         Returns
         -------
@@ -241,7 +242,7 @@ class SplitMix64(np.random.BitGenerator):
         return self._draw(Normal(as_finite(loc, "loc"), as_nonnegative(scale, "scale")), size, None, None)
 
     def _draw(
-        self, distribution: Distribution, size: Shape | None, dtype: npt.DTypeLike | None, out: object
+        self, distribution: Distribution, size: ShapeLike | None, dtype: npt.DTypeLike | None, out: object
     ) -> float | Array:
         shape = () if size is None and out is None else whole_shape(size, out, None)
         result = self.transact(

@@ -1,4 +1,8 @@
-"""`Initializer`: what a tensor of any shape starts as; it resolves a shape to a distribution, and can be called."""
+"""The two base classes: `Initializer`, and `Distribution`, an initializer that needs no shape.
+
+The distributions themselves stand in `distributions.py` and `constructions.py`, the initializers that need a shape
+in `fastinit/initializers.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 import numpy.typing as npt
 
+from .. import _core
+from ..errors import DistributionError
+from . import probability
 from .axes import Axes, axes_of
-from .checks import Shape, as_choice, as_nonnegative, as_shape, draws_of
+from .checks import Shape, ShapeLike, as_choice, as_nonnegative, as_shape, as_source, draws_of
+from .dtypes import FLOAT64, DType
 from .fill import fill
-from .parts import Array, Index
-from .streams import as_source, draw_from
+from .parts import Array, Index, Part
+from .probability import Moments
+from .streams import draw_from
 from .targets import whole_shape
 
 if TYPE_CHECKING:
-    from .distributions import Distribution
     from .generator import SplitMix64
 
 
@@ -53,7 +61,7 @@ class Initializer:
 
     def for_shape(
         self,
-        shape: Shape,
+        shape: ShapeLike,
         layout: str = "io",
         groups: SupportsIndex = 1,
         fan_in: SupportsIndex | None = None,
@@ -79,7 +87,7 @@ class Initializer:
 
     def __call__(
         self,
-        shape: Shape | None,
+        shape: ShapeLike | None,
         rng: SplitMix64 | SupportsIndex,
         *,
         gain: float = 1.0,
@@ -136,12 +144,147 @@ class Initializer:
         kind = parameters.pop("kind", None)
         if not isinstance(kind, str):
             raise ValueError(f"an initializer needs a kind, one of {', '.join(kinds)}; got {kind!r}")
-        return _made(kinds[as_choice(kind, kinds, "kind of initializer")], parameters)
+        made: Self = _made(kinds[as_choice(kind, kinds, "kind of initializer")], parameters)
+        return made
 
     def _set(self, **values: Any) -> None:
         """Put checked values in place of those given; for ``__post_init__``."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+class Distribution(Initializer):
+    """What the elements of one tensor are; it needs no shape to say so, and is therefore an initializer too.
+
+    A subclass is a frozen dataclass.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    base: ClassVar[int | None] = None
+    """The kernel that draws it, by `_core`'s number; None where no kernel draws it element by element."""
+    draws_per_weight: ClassVar[int]
+    """1, or 0 where it takes no draws."""
+    scales: ClassVar[tuple[str, ...]] = ()
+    """The parameters that grow in proportion to its weights."""
+    needs: ClassVar[str] = ""
+    """What makes its parameters an interval, for an error."""
+    by_element: ClassVar[bool] = True
+    """Whether an element can be made without the others."""
+
+    def at(self, axes: Axes) -> Distribution:
+        """Return itself: the axes change nothing."""
+        axes.check()
+        return self
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers that the kernel is given."""
+        raise NotImplementedError
+
+    def prepare(self, dtype: DType) -> _core.Spec | None:
+        """Return what the kernel needs to draw into `dtype`; None where no kernel serves, and `values` does.
+
+        Raises
+        ------
+        DistributionError
+            If its interval or spread is not one, holds no value of the dtype, or leaves its finite range.
+        """
+        if self.base is None or not dtype.is_float:
+            raise self.unfit(dtype)
+        return checked_spec(self, _core.Spec(self.base, dtype.code, self.parameters), dtype)
+
+    def unfit(self, dtype: DType) -> DistributionError:
+        """Return the error that says the dtype cannot hold it."""
+        return DistributionError(f"{self} cannot be stored as {dtype.name}")
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:
+        """Return the values of a part, where `prepare` said that no kernel serves."""
+        raise NotImplementedError
+
+    def check(self, shape: Shape) -> None:
+        """Refuse a shape that it cannot have."""
+
+    def rescaled(self, factor: float, p: float = 1.0, q: float = 1.0) -> Distribution:
+        """Return it with every weight times ``factor / sqrt(p / q)``; the arithmetic is C's."""
+        changed = {name: self._times(getattr(self, name), factor, p, q) for name in self.scales}
+        return dataclasses.replace(self, **changed)  # type: ignore[type-var]  # every distribution is a dataclass
+
+    def _times(self, x: float, factor: float, p: float, q: float) -> float:
+        product = _core.rescale(x, factor, p, q)
+        if not -math.inf < product < math.inf:
+            raise DistributionError(f"{self} times {factor:.6g} leaves the finite range of float64")
+        return product
+
+    def variance(self, shape: Shape = ()) -> float:
+        """Return the variance of a weight, over all tensors of `shape`."""
+        moments = self.moments(shape)
+        if moments is None:
+            raise DistributionError(f"{self} has no variance for shape {shape}")
+        return moments.std**2
+
+    def moments(self, shape: Shape = (), dtype: DType = FLOAT64, *, is_cast: bool = False) -> Moments | None:
+        """Return the moments of a weight; None where it is an index, or where the tensor is empty.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The tensor's shape, which matters where the whole tensor is made at once.
+        dtype : DType, default float64
+            In a dtype of one or two bytes the moments are those after rounding, exactly: a large part of the
+            weights lies near the bounds, where the values are furthest apart, so rounding and clamping shift mean
+            and standard deviation.
+        is_cast : bool
+            Whether another program rounded the weights, without this package's clamp.
+        """
+        moments = self._moments(shape)
+        if moments is None or dtype.itemsize > 2 or not moments.std or not self.by_element:
+            return moments
+        return probability.stored_moments(self, dtype, is_cast=is_cast)
+
+    def _moments(self, shape: Shape) -> Moments | None:
+        raise NotImplementedError
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The interval in which every weight lies, in float64."""
+        raise NotImplementedError
+
+    def cdf(self, x: Array) -> Array | None:  # noqa: ARG002
+        """Return the probability of a weight below each `x`; None where a single weight has no distribution."""
+        return None
+
+    def density(self, x: Array) -> Array | None:  # noqa: ARG002
+        """Return the probability density at each `x`; None where there is none."""
+        return None
+
+    def reachable(self, values: Array, dtype: DType) -> Array:  # noqa: ARG002
+        """Return those of the dtype's `values` that a fill can give: the interval holds after rounding too."""
+        return values
+
+    def slack(self, shape: Shape, state: int) -> Array | float:  # noqa: ARG002
+        """Return how far weights of another machine may lie from this one's: 0 where bits are promised."""
+        return 0.0
+
+    def describe(self) -> str:
+        """Return the parameters for people: ``limit=0.0884``."""
+        shown = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}  # type: ignore[call-overload]
+        return " ".join(
+            f"{name}={value}" if isinstance(value, str) else f"{name}={value:.6g}" for name, value in shown.items()
+        )
+
+
+def checked_spec(distribution: Distribution, spec: _core.Spec, dtype: DType) -> _core.Spec:
+    """Return `spec` if it can be drawn, or raise a DistributionError that says why not."""
+    if spec.status == _core.OK:
+        return spec
+    if spec.status == _core.NOT_AN_INTERVAL:
+        raise DistributionError(f"{distribution} is no interval: it needs {distribution.needs}")
+    if spec.status == _core.EMPTY_INTERVAL:
+        raise DistributionError(f"no {dtype.name} value lies inside {distribution}; use a wider dtype")
+    if spec.status == _core.BEYOND_RANGE:
+        raise DistributionError(f"{distribution} leaves the finite range of {dtype.name}; use a wider dtype")
+    raise DistributionError(f"{distribution} is no spread: it needs a finite mean and a finite std of 0 or more")
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from .narrow import widened
 from .parts import Array
 
 if TYPE_CHECKING:
-    from .distributions import Distribution
+    from .initializer import Distribution
 
 LARGEST_NORMAL = 8.2924
 """Every normal draw lies nearer to its mean than this many standard deviations."""

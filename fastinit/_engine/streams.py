@@ -66,18 +66,6 @@ def prove_disjoint(streams: Iterable[tuple[str, int, int]], *, bits: int = 64) -
             raise StreamOverlap(name, next_name)
 
 
-def as_source(rng: SplitMix64 | SupportsIndex) -> SplitMix64 | int:
-    """Return the generator, or the seed as an int; a request's first check."""
-    if type(rng) is int:
-        return as_u64(rng, "rng (an int seed)")
-    if hasattr(rng, "transact"):  # not isinstance: the class's module loads numpy.random
-        return rng  # type: ignore[return-value]
-    if hasattr(rng, "__index__"):
-        return as_u64(rng, "rng (an int seed)")
-    hint = "; pass its bit_generator" if hasattr(getattr(rng, "bit_generator", None), "transact") else ""
-    raise TypeError(f"rng must be a fastinit.SplitMix64 or an int seed, got {type(rng).__name__}{hint}")
-
-
 def draw_from(source: SplitMix64 | int, draws: int, draw: Callable[[int], T]) -> T:
     """Call `draw` with the raw state of an `as_source`, and commit its draws once it has returned."""
     return draw(source) if type(source) is int else source.transact(draws, draw)  # type: ignore[union-attr]

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AllocationFailed
-from .checks import MAX_AXES, Shape, as_shape, size_of
+from .checks import MAX_AXES, ShapeLike, as_shape, size_of
 from .dtypes import BY_NAME, FLOAT64, FLOAT_NAMES, DType
 from .parts import Array, Index
 
 
-def whole_shape(shape: Shape | None, out: object, index: Index | None) -> tuple[int, ...]:
+def whole_shape(shape: ShapeLike | None, out: object, index: Index | None) -> tuple[int, ...]:
     """Return the whole tensor's shape: the one given, or `out`'s."""
     if shape is not None:
         return as_shape(shape)

@@ -58,7 +58,8 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
         return _file_specs(path)
     if str(source) not in bundled_models():
         raise PlanError(
-            f"no file {str(source)!r}, and no bundled model of that name; bundled are {', '.join(bundled_models())}"
+            f"no file {str(source)!r}, and no bundled model of that name; "
+            f"bundled are {', '.join(bundled_models())}"
         )
     where = f"model {source}"
     return _described(parse_object((_MODELS / f"{source}.json").read_bytes(), where), where)

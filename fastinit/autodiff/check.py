@@ -16,7 +16,7 @@ from .tape import TensorValue
 from .tensor import Tensor
 
 Function = Callable[..., TensorValue]
-"""What is checked: a `TensorValue` an input, and one returned."""
+"""A function to check: it takes one `TensorValue` for each input, and returns one."""
 
 _Directional = Callable[[float], float]
 

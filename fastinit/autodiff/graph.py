@@ -23,7 +23,7 @@ Record: TypeAlias = tuple[Operation, tuple["Node | None", ...], tuple[Array, ...
 
 
 class GraphRetention(Enum):
-    """What a backward pass does with the graph it walked."""
+    """The fate of a graph after a backward pass."""
 
     RELEASE = "release"
     """Forget it: its memory is returned, and a second pass over it is refused."""
@@ -95,9 +95,9 @@ def walk_back(end: Node, seed: Array, retention: GraphRetention) -> None:
     Raises
     ------
     TypeError
-        If `retention` is no `GraphRetention`.
+        If `retention` is not a `GraphRetention`.
     TensorAutodiffError
-        If there is no trainable leaf, the graph cannot be walked (see `toposort`), or a gradient is not finite.
+        If no trainable leaf is reached, the graph cannot be walked (see `toposort`), or a gradient is not finite.
     """
     if not isinstance(retention, GraphRetention):
         raise TypeError(f"retention must be a GraphRetention, got {retention!r}")

@@ -43,21 +43,21 @@ class Node:
 
     @classmethod
     def _leaf(cls, tensor: Tensor, trainable: bool) -> Self:
-        if not isinstance(tensor, Tensor):
-            raise TensorAutodiffError(
-                f"a leaf holds a fastinit.Tensor, got {type(tensor).__name__}; wrap it: Tensor(values)"
-            )
-        return cls._node(tensor.values, trainable, None)
+        return cls.parameter(tensor) if trainable else cls.constant(tensor)
 
     @classmethod
     def parameter(cls, tensor: Tensor) -> Self:
-        """Return a new trainable leaf that holds `tensor`."""
-        return cls._leaf(tensor, True)
+        """Return a new trainable leaf that holds `tensor`; TensorAutodiffError if it is not a `Tensor`."""
+        if not isinstance(tensor, Tensor):
+            raise _not_a_tensor(tensor)
+        return cls._node(tensor.values, True, None)
 
     @classmethod
     def constant(cls, tensor: Tensor) -> Self:
-        """Return a new leaf that holds `tensor` and takes no gradient."""
-        return cls._leaf(tensor, False)
+        """Return a new leaf that holds `tensor` and takes no gradient; errors as `parameter`."""
+        if not isinstance(tensor, Tensor):
+            raise _not_a_tensor(tensor)
+        return cls._node(tensor.values, False, None)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -143,7 +143,7 @@ class Node:
         Raises
         ------
         TensorAutodiffError
-            If the seed is no Tensor of this shape; else as `backward`.
+            If the seed is not a Tensor of this shape; otherwise as `backward`.
 
         Examples
         --------
@@ -181,3 +181,9 @@ class Node:
         else:
             kind = (self._record if isinstance(self._record, Operation) else self._record[0]).name
         return f"TensorValue.{kind}(shape={self.shape})"
+
+
+def _not_a_tensor(value: object) -> TensorAutodiffError:
+    return TensorAutodiffError(
+        f"a leaf holds a fastinit.Tensor, got {type(value).__name__}; wrap it: Tensor(values)"
+    )

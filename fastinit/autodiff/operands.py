@@ -1,4 +1,4 @@
-"""Checks of what an operation of the tape is given: constants, axes, indices, positions and masks.
+"""Checks of the arguments of an operation: constants, axes, indices, positions and masks.
 
 Arrays are copied: the graph must not follow the caller's array when it changes before the backward pass.
 """

@@ -1,8 +1,9 @@
 """Every operation of the tape, on plain arrays: its forward function and its rules, in one table.
 
-A rule takes the gradient of the result, the result, then what the forward function took, and returns the gradient
-of one input (a vector-Jacobian product); its shape is that of the result wherever the input was broadcast. The
-tape, which knows no arithmetic, sums it back with `unbroadcast`. Read `OPERATIONS` first, then what it names.
+A rule takes the gradient of the result, the result, then the arguments of the forward function, and returns the
+gradient of one input (a vector-Jacobian product). Where the input was broadcast, that gradient has the shape of
+the result; the tape, which knows no arithmetic, sums it back with `unbroadcast`. Read `OPERATIONS` first, then the
+functions in it.
 
 Formulas are chosen for their tails: nothing is computed as one minus something near one.
 """
@@ -58,7 +59,7 @@ class Operation:
     name : str
         As errors say it.
     forward : callable
-        ``forward(*inputs, *options)``: the result. What it refuses, it refuses with a ValueError or TypeError.
+        ``forward(*inputs, *options)``: the result. It refuses arguments with a ValueError or TypeError.
     rules : tuple of callable, or AnyNumber
         ``rules[k](gradient, result, *inputs, *options)``: the gradient of input k.
     """

@@ -23,7 +23,7 @@ Slots = dict[str, Array]
 
 
 class Named(Protocol):
-    """What an optimizer needs of a parameter: `NamedParameter` has it."""
+    """A parameter, as far as an optimizer uses it; `NamedParameter` is one."""
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class _Optimizer:
 
     @property
     def state(self) -> Mapping[str, Mapping[str, Tensor]]:
-        """What is remembered: parameter name to quantity to tensor, as it is now."""
+        """The state as it is now: parameter name to quantity to tensor."""
         return {
             name: {quantity: Tensor(values) for quantity, values in slots.items()}
             for name, slots in self._state.items()
@@ -129,7 +129,7 @@ class SGD(_Optimizer):
     Parameters
     ----------
     parameters : iterable of NamedParameter
-        What to move; names must differ.
+        Parameters to move; their names must differ.
     learning_rate : float
         The step's length over the gradient's; finite and >= 0, as for every optimizer.
 
@@ -161,7 +161,7 @@ class Momentum(_Optimizer):
     Parameters
     ----------
     parameters : iterable of NamedParameter
-        What to move; names must differ.
+        Parameters to move; their names must differ.
     learning_rate : float
         The step's length over the velocity's.
     momentum : float, default 0.9
@@ -185,7 +185,7 @@ class Adam(_Optimizer):
     Parameters
     ----------
     parameters : iterable of NamedParameter
-        What to move; names must differ.
+        Parameters to move; their names must differ.
     learning_rate : float, default 0.001
         About the length of a step, for each element.
     betas : pair of float, default (0.9, 0.999)

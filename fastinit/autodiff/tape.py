@@ -1,7 +1,7 @@
 """The tape: `TensorValue` records every operation on it, so that a backward pass can walk the record.
 
-A value that depends on a trainable leaf remembers its operation, its inputs and their arrays. `node.py` has what
-every value can do, `graph.py` walks the record, `operands.py` checks the arguments of the methods here, and
+A value that depends on a trainable leaf remembers its operation, its inputs and their arrays. `node.py` has
+values without operations, `graph.py` walks the record, `operands.py` checks the arguments of the methods here, and
 `operations.py` has the arithmetic.
 """
 
@@ -22,7 +22,7 @@ from .operations import OPERATIONS, Array, Operation
 from .tensor import Tensor, first_not_finite, is_finite
 
 Operand: TypeAlias = Union["TensorValue", Tensor, float]
-"""What an operation is applied to."""
+"""An input of an operation."""
 
 
 class TensorValue(Node):

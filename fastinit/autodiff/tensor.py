@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._engine.checks import Shape, as_shape, size_of
+from .._engine.checks import ShapeLike, as_shape, size_of
 from ..errors import TensorError
 
 
@@ -44,7 +44,7 @@ class Tensor:
             self._values = _checked(_converted(values).copy(order="C"))
 
     @classmethod
-    def from_vec(cls, shape: Shape, values: Iterable[float]) -> Self:
+    def from_vec(cls, shape: ShapeLike, values: Iterable[float]) -> Self:
         """Return the tensor of `shape` whose row-major elements are `values`.
 
         Parameters

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .._engine.distributions import Distribution
 from .._engine.dtypes import DType
+from .._engine.initializer import Distribution
 from ..plan import PlannedTensor
 from .measured import finite_or_none
 

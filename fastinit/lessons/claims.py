@@ -47,7 +47,7 @@ class Claim:
     holds : bool
         Whether they bear it out.
     instead : str
-        What is so; where the statement holds, why.
+        The correction of a false statement; the reason for a true one.
     """
 
     said: str
@@ -423,7 +423,7 @@ def _sigmoid_stack(seed: int) -> Claim:
     )
 
 
-# ---- what several of them need -------------------------------------------------------------------------
+# ---- gradients -----------------------------------------------------------------------------------------
 
 
 def _gradient(parameter: NamedParameter) -> Floats:

@@ -22,14 +22,19 @@ import numpy.typing as npt
 from .._files.opening import open_file
 
 Floats = npt.NDArray[np.float64]
+"""Images, and weights."""
 Integers = npt.NDArray[np.intp]
+"""Labels."""
 PathLike = str | os.PathLike[str]
+"""The name of a file."""
 
 CLASSES = 10
-STORED_SIDE, WHITE = 8, 16
-FOLD = 5
+"""The digits are 0 to 9."""
 IDX_LIMIT = 1 << 26
-"""The most bytes of pixels an idx file may state: MNIST's 60,000 images have 47,040,000."""
+"""The most bytes of pixels that an idx file may state: MNIST's 60,000 images have 47,040,000."""
+
+_STORED_SIDE, _WHITE = 8, 16  # pixels a side of the stored images, and their brightest value
+_FOLD = 5  # every fifth image is held out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +69,18 @@ def load_digits(side: int = 28) -> Digits:
     Parameters
     ----------
     side : int, default 28
-        8 leaves the images as they are; larger ones are bilinear interpolations, so that every pixel carries
-        signal (a frame of zeros would be inputs in name only, and a fan_in that counts them a fiction).
+        8 leaves the images as they are. A larger side interpolates them bilinearly, so that every pixel carries
+        signal; a frame of zeros would only make fan_in count inputs that never differ from 0.
+
+    Returns
+    -------
+    Digits
+        Pixels in float64 from 0 to 1, and labels.
+
+    Raises
+    ------
+    ValueError
+        If `side` is below 8: the images can only be enlarged.
 
     Notes
     -----
@@ -79,7 +94,7 @@ def load_digits(side: int = 28) -> Digits:
     >>> digits.images.shape, digits.held_out_images.shape
     ((1438, 784), (359, 784))
     """
-    if side < STORED_SIDE:
+    if side < _STORED_SIDE:
         raise ValueError(
             f"the stored images are 8 by 8 and can only be enlarged; side must be at least 8, got {side}"
         )
@@ -88,8 +103,8 @@ def load_digits(side: int = 28) -> Digits:
         np.load(file) as stored,
     ):
         images, labels = stored["images"], stored["labels"]
-    enlarged = _enlarged(images / WHITE, side)
-    size = "8x8" if side == STORED_SIDE else f"8x8, enlarged to {side}x{side}"
+    enlarged = _enlarged(images / _WHITE, side)
+    size = "8x8" if side == _STORED_SIDE else f"8x8, enlarged to {side}x{side}"
     return _split(f"UCI optical digits, {size}", enlarged, labels)
 
 
@@ -108,19 +123,24 @@ def read_digits(
     held_out_images, held_out_labels : path, optional
         Both or neither; without them every fifth image is held out.
 
+    Returns
+    -------
+    Digits
+        Pixels in float64 from 0 to 1, and labels.
+
     Raises
     ------
     ValueError
-        If a file is not what its header must be, is longer or shorter than its header states, states more than
+        If a file cannot be read, has another header, is longer or shorter than its header states, states more than
         67,108,864 pixels, or does not fit the others.
     """
     if (held_out_images is None) != (held_out_labels is None):
         raise ValueError("give the held-out images and their labels together, or neither")
     pixels, classes = _read_pair(images, labels)
     if held_out_images is None or held_out_labels is None:
-        if len(pixels) < FOLD:
+        if len(pixels) < _FOLD:
             raise ValueError(
-                f"{images} holds {len(pixels)} images; at least {FOLD} are needed to hold every fifth out"
+                f"{images} holds {len(pixels)} images; at least {_FOLD} are needed to hold every fifth out"
             )
         return _split(str(images), pixels, classes)
     held_out = _read_pair(held_out_images, held_out_labels)
@@ -132,13 +152,13 @@ def read_digits(
 
 
 def _split(source: str, images: Floats, labels: npt.NDArray[Any]) -> Digits:
-    held_out = np.arange(len(images)) % FOLD == FOLD - 1
+    held_out = np.arange(len(images)) % _FOLD == _FOLD - 1
     flat, classes = _flat(images), labels.astype(np.intp)
     return Digits(source, flat[~held_out], classes[~held_out], flat[held_out], classes[held_out])
 
 
 def _enlarged(images: Floats, side: int) -> Floats:
-    """Interpolate bilinearly, the corners of both grids in the same places; past the outer centers is the edge."""
+    """Interpolate bilinearly between the pixels' centers; beyond the outermost ones repeat the edge."""
     stored = images.shape[1]
     centers = (np.arange(side) + 0.5) * stored / side - 0.5
     weights = np.stack([np.interp(centers, np.arange(stored), unit) for unit in np.eye(stored)], axis=1)

@@ -34,7 +34,7 @@ _SAME = 1e-6  # relative tolerance of the rank: rounding sets equal units apart 
 
 
 class Optimizer(Protocol):
-    """What training needs of an optimizer."""
+    """An optimizer, as far as training uses it."""
 
     def step(self) -> None:
         """Move every parameter."""
@@ -77,7 +77,7 @@ def read_parameters(path: str | os.PathLike[str], sizes: Sequence[int]) -> Named
     Raises
     ------
     CheckpointError
-        If it is no ``.safetensors`` file.
+        If the file is not a ``.safetensors`` file.
     ValueError
         If it cannot be opened; if it lacks a parameter, or has it in another shape, as integers, or not finite.
     """

@@ -48,7 +48,7 @@ _ADVICE: dict[str, tuple[Callable[[str], Initializer], str]] = {
     "silu": (_kaiming, _LIKE_RELU),
     "swish": (_kaiming, _LIKE_RELU),
 }
-"""activation -> its initializer and the reason; the linear ones are left to `_LINEAR`."""
+"""activation -> a function that makes its initializer, and the reason; `_LINEAR` serves the others."""
 _LINEAR = (_xavier, _XAVIER % "is linear")
 
 _THROUGH_50 = {
@@ -74,7 +74,7 @@ class Recommendation(Result):
     activation : str
         The nonlinearity.
     initializer : Initializer
-        What to fill the weights with.
+        For the weights.
     reason : str
         Why, in words.
     """
@@ -141,7 +141,7 @@ whatever the depth
 
 
 def _through_50(activation: str) -> str:
-    """Return what is measured of 50 such layers, where signal or gradient leave the band from 0.5 to 2."""
+    """Return the measured effect of 50 such layers, if signal or gradient leave the band from 0.5 to 2."""
     if activation not in _THROUGH_50:
         return ""
     signal, gradient = _THROUGH_50[activation]

@@ -35,7 +35,7 @@ class SymmetryProbe(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether the tape found what the chain rule gives by hand: input times slope, the same for each unit."""
+        """Whether the gradient is that of the chain rule by hand: input times slope, the same for each unit."""
         by_hand = tuple(_SLOPE * x for x in _INPUT for _ in range(_UNITS))
         return self.output == 0 and self.gradient == by_hand and self.columns_equal
 

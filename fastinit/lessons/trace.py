@@ -37,7 +37,7 @@ def parse_trace(text: str) -> Populations:
     Parameters
     ----------
     text : str
-        What `render_trace` writes, to the byte.
+        A trace exactly as `render_trace` writes it, to the byte.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One small network trained from different starts: what the start decides, and what training makes up for.
+"""One small network trained from different starts: how much the start decides, and how much training repairs.
 
 `compare_starts` trains the network of `network.py` from every start of `STARTS` and over several seeds;
 `train_digits` trains one network well.
@@ -123,7 +123,7 @@ class StartComparison(Result):
 
     @property
     def title(self) -> str:
-        """What was trained, with what, how long."""
+        """The network, the data, the optimizer, and the lengths of the runs."""
         return (
             f"a {'-'.join(map(str, self.sizes))} ReLU network on {self.source}: {self.optimizer}, "
             f"epochs {self.epochs}, seeds {self.seeds}"
@@ -135,7 +135,7 @@ class StartComparison(Result):
         return _NOTES
 
     def tables(self) -> tuple[Table, ...]:
-        """Return what was learnt from each start, and what became of the hidden units."""
+        """Return two tables, a row a start: loss and accuracy; the hidden units before and after."""
         learnt = Table(
             f"Measured, {self.title}: means over the seeds, lowest and highest seed",
             ("start", "loss before", "loss after", "accuracy", "lowest", "highest", "moved"),

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._engine.distributions import Distribution
 from .._engine.gains import ACTIVATION_NAMES
+from .._engine.initializer import Distribution
 from ..autodiff.operations import OPERATIONS
 from ..initializers import Initializer
 

@@ -1,6 +1,6 @@
-"""What every drawing shares: its style and palette, an empty figure, and the file it is written to.
+"""Parts that all drawings share: style, palette, an empty figure, and writing the file.
 
-What is drawn stands beside each experiment. ``matplotlib.figure`` is used directly, never pyplot: nothing global
+Each experiment's drawing stands beside it. ``matplotlib.figure`` is used directly, never pyplot: nothing global
 changes, and no window opens.
 """
 
@@ -93,7 +93,7 @@ def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     drawing : matplotlib.figure.Figure
-        What a result's ``figure()`` returns.
+        As a result's ``figure()`` returns it.
     path : path
         Its suffix names the format: .svg or .png.
 

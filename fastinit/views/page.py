@@ -57,7 +57,7 @@ class Figure:
 
 
 Part = str | Heading | Table | Figure
-"""What a page is made of; a string is a paragraph."""
+"""A piece of a page; a string is a paragraph."""
 
 
 def save(page: str, path: str | os.PathLike[str]) -> None:
@@ -164,7 +164,7 @@ def _part(part: Part, number: int) -> str:
 
 
 def _scroller(label: str, content: str) -> str:
-    """Wrap what may be wider than the page in a region that scrolls by itself, by keyboard too."""
+    """Wrap content that may be wider than the page in a region that scrolls by itself, by keyboard too."""
     return (
         f'<div class="scroll" role="region" aria-label="{html.escape(label)}" tabindex="0">\n{content}\n</div>\n'
     )

@@ -1,4 +1,4 @@
-"""`Result`: what every experiment returns, so that a terminal, a program, a notebook and a page can show it."""
+"""`Result`: the base class of every result, which a terminal, a program, a notebook and a page can show."""
 
 from __future__ import annotations
 

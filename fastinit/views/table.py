@@ -1,4 +1,4 @@
-"""`Table`: what a result shows in rows, once as text for a terminal and once as HTML for a page or a notebook."""
+"""`Table`: rows of a result, as text for a terminal and as HTML for a page or a notebook."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Table:
     Attributes
     ----------
     caption : str
-        What the numbers are: of what, in which unit, measured or expected.
+        The meaning of the numbers: their object, their unit, and whether they are measured or expected.
     columns : tuple of str
-        A name a column.
+        One name for each column.
     rows : tuple of tuple of (str, int, float, bool or None)
-        A cell a column. Floats are shown in 4 significant digits; a string is shown as it is.
+        One cell for each column. Floats are shown in 4 significant digits, strings as they are.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Table:
 
 
 def notebook(tables: Iterable[Table]) -> str:
-    """Return what a notebook shows of tables: in its own colours, a long table scrolling by itself."""
+    """Return tables as HTML for a notebook: in its own colours, a long table scrolls by itself."""
     return "\n".join(f'<div class="fastinit">\n{_STYLE}\n{table.html()}\n</div>' for table in tables)
 
 
