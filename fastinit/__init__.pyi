@@ -46,7 +46,7 @@ from .errors import TensorAutodiffError as TensorAutodiffError
 from .errors import TensorError as TensorError
 from .errors import ZeroFanIn as ZeroFanIn
 from .errors import ZeroFanOut as ZeroFanOut
-from .lessons.recommend import recommend as recommend
+from .lessons.advice import recommend as recommend
 from .parameters import NamedParameter as NamedParameter
 from .parameters import NamedParameters as NamedParameters
 from .plan import Plan as Plan

@@ -69,7 +69,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and the kernels in use")
     # A command whose check fails writes options.status before it prints: the reader of a pipe may be gone.
-    parser.set_defaults(run=lambda options: _version(options, parser), status=GOOD)
+    parser.set_defaults(run=lambda options: _version(options, parser), status=GOOD, figure=None, html=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)

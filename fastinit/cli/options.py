@@ -100,7 +100,6 @@ def add_views(parser: argparse.ArgumentParser) -> None:
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add --html, for a result whose page has no drawing."""
     parser.add_argument("--html", metavar="FILE", type=_file, help="write one self-contained page")
-    parser.set_defaults(figure=None)
 
 
 def _figure_file(path: str) -> str:

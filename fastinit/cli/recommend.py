@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .printing import GOOD, print_either
+from .printing import deliver
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,13 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the initializer and the reason."""
-    from ..lessons.recommend import recommend  # noqa: PLC0415
+    from ..lessons.advice import recommend  # noqa: PLC0415
 
-    advice = recommend(options.activation, options.residual_layers)
-    facts = {
-        "initializer": advice.initializer.to_json(),
-        "scheme": advice.initializer.name,
-        "reason": advice.reason,
-    }
-    print_either(options, facts, [f"{options.activation}: {advice.initializer.name}", advice.reason])
-    return GOOD
+    return deliver(options, recommend(options.activation, options.residual_layers))
