@@ -53,4 +53,4 @@ def parts():
 
 
 RESULTS = {"report": learner_report, "trace": measure_populations, "claims": check_claims}
-"""name -> a function that returns a result with a page; those that take seconds are left out."""
+"""name -> a function that returns a result with a page; the slow ones are left out."""

@@ -1,4 +1,4 @@
-"""What every operation is tried on, for its own tests and for the comparison with torch.
+"""Inputs on which every operation is tried, by its own tests and by the comparison with torch.
 
 Inputs are drawn away from kinks (0 for relu and abs, equal elements for max), so that differences exist.
 """

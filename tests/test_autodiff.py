@@ -61,7 +61,7 @@ def test_a_tensor_does_not_follow_the_array_it_was_made_from(order):
 
 
 def test_a_tensor_of_a_tensor_shares_its_values():
-    """Whatever takes values takes a tensor too; no copy is needed of what cannot change."""
+    """A tensor counts as values too; it cannot change, so no copy is needed."""
     tensor = Tensor([[1.0, 2.0]])
     again = Tensor(tensor)
     assert again == tensor

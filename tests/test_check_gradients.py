@@ -37,7 +37,7 @@ def nearly(x):
 @pytest.mark.parametrize("wrong", [twice, nearly])
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e-6, 1.0, 1e6, 1e200])
 def test_check_gradients_catches_a_wrong_rule_at_every_scale(wrong, scale):
-    """With a noise of fixed size, a small result passed whatever its gradient was."""
+    """If the tolerated noise had a fixed size, a small result would pass with any gradient."""
     x = Tensor([0.3, -0.7])
     assert ad.check_gradients(lambda v: scale * v.tanh(), x) < 1e-9
     with pytest.raises(TensorAutodiffError, match="input 0 is wrong"):
@@ -70,7 +70,7 @@ def test_check_gradients_does_not_pass_what_differences_cannot_judge(function, v
     ids=["lost digits", "a kink", "a step too long"],
 )
 def test_check_gradients_passes_no_differences_that_mislead(function, values):
-    """Their error does not always show; a right gradient is then called wrong, which is seen and looked into."""
+    """Their error does not always show. A right gradient is then called wrong, and somebody looks into it."""
     with pytest.raises(TensorAutodiffError, match="the gradient of input 0"):
         ad.check_gradients(function, Tensor(values))
 

@@ -61,7 +61,7 @@ def interpolated(image, side):
 
 
 def test_enlarging_interpolates_and_never_pads():
-    """A frame of zeros around 8x8 would make fan_in 784 a fiction: 720 inputs would carry nothing."""
+    """A frame of zeros around 8x8 would leave 720 of 784 inputs without a signal, and fan_in would count them."""
     small, large = load_digits(8), load_digits()
     for index in (0, 700, 1437):
         expected = interpolated(small.images[index].reshape(8, 8), 28)
@@ -162,7 +162,7 @@ def test_a_folder_is_no_file_and_a_missing_one_is_named(tmp_path):
 
 @pytest.mark.parametrize("option", ["--images", "--pretrained"])
 def test_a_file_that_is_not_there_is_refused_in_words(capsys, tmp_path, option):
-    """`[Errno 2] No such file` says neither what was done with the name nor, in a script, by whom."""
+    """`[Errno 2] No such file` names neither the program nor its attempt to read."""
     absent = tmp_path / "absent"
     labels = ["--labels", str(absent)] if option == "--images" else []
     assert cli.main(["train", option, str(absent), *labels, "--epochs", "1", "--seeds", "1"]) == 2

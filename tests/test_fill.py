@@ -323,7 +323,7 @@ REFUSED = [
     (Uniform, (2.0, 1.0), "float64", "low < high"),
     (Uniform, (math.nan, 1.0), "float64", "low must be finite"),
     (Uniform, (0.0, math.nan), "float64", "high must be finite"),
-    (Uniform, (-1.7e308, 1.7e308), "float64", "no interval"),
+    (Uniform, (-1.7e308, 1.7e308), "float64", "not an interval"),
     (Uniform, (0.0, math.inf), "float64", "high must be finite"),
     (Uniform, (-math.inf, 0.0), "float64", "low must be finite"),
     (CenteredUniform, (-1.0,), "float64", "limit must be finite and >= 0"),

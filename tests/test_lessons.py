@@ -1,4 +1,4 @@
-"""The lesson page: a command that no longer prints what stands under it teaches something else."""
+"""The lesson page: every command must print the text that stands under it."""
 
 import doctest
 import re
@@ -11,7 +11,7 @@ from fastinit.cli import main as cli
 
 PAGE = (ROOT / "docs" / "lessons.md").read_text()
 SHOWN = re.findall(r"^\$ fastinit (.*)\n((?:(?!\$ |```).*\n)*)", PAGE, re.MULTILINE)
-"""(arguments, what must be printed) of every command in the page."""
+"""(arguments, expected output) of every command in the page."""
 
 
 @pytest.mark.parametrize(("arguments", "printed"), SHOWN, ids=[arguments for arguments, _ in SHOWN])

@@ -36,7 +36,7 @@ SWALLOWING = [
 
 @pytest.mark.parametrize("swallow", [row[1] for row in SWALLOWING], ids=[row[0] for row in SWALLOWING])
 def test_numpy_never_swallows_a_node(swallow):
-    """Report 87: ``w.T.dot(x)`` with a plain array gave a gradient of zeros, silently."""
+    """``w.T.dot(x)`` with a plain array gave a gradient of zeros, silently."""
     with pytest.raises((TensorAutodiffError, TypeError)) as caught:
         swallow(np.ones((2, 2)), parameter([[1.0, 2.0], [3.0, 4.0]]))
     assert "Tensor" in str(caught.value) or "__array_ufunc__" in str(caught.value)

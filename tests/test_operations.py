@@ -40,7 +40,7 @@ RULES = [(name, k) for name, row in OPERATIONS.items()
     ("factor", "scale"), [(1 + 1e-5, 1.0), (1 - 1e-5, 1e-6), (1 + 1e-5, 1e6), (-1.0, 1.0), (0.0, 1e-12)]
 )
 def test_a_rule_scaled_a_little_is_caught(monkeypatch, name, position, factor, scale):
-    """The check itself is checked: on every rule of the table, none may lack a case that sees it."""
+    """The check is checked too: for every rule of the table, some case must notice that it is wrong."""
     operation = OPERATIONS[name]
 
     def scaled(rule):
@@ -64,7 +64,7 @@ def test_a_rule_scaled_a_little_is_caught(monkeypatch, name, position, factor, s
 
 
 def test_masked_log_probabilities_agree_with_differences():
-    """The masked entries, at the lowest float64, are left out: no difference of them means anything."""
+    """Masked entries are left out: they hold the lowest float64, and differences of it mean nothing."""
     mask = np.array([[True, False, False], [False, False, True]])
     x = Tensor([[5.0, 0.5, -0.3], [0.1, 0.7, 9.0]])
     assert ad.check_gradients(lambda x: ad.where(mask, 0.0, x.log_softmax(mask=mask)), x) < 1e-7
@@ -174,7 +174,7 @@ def test_masked_entries_have_probability_and_gradient_zero():
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_a_wholly_masked_row_is_refused(name):
-    """Report 75: three entries of -inf gave nan. No leaf holds -inf; a row without an entry is refused."""
+    """Three entries of -inf gave nan. No leaf holds -inf; a row without an entry is refused."""
     with pytest.raises(TensorAutodiffError, match=f"{name} .*wholly masked"):
         getattr(parameter([[1.0, 2.0], [3.0, 4.0]]), name)(mask=[[True, False], [True, True]])
     with pytest.raises(TensorAutodiffError, match="broadcast"):
@@ -190,7 +190,7 @@ def test_equal_maxima_share_the_gradient_evenly():
 
 
 def test_the_norm_at_zero_and_far_from_it():
-    """Report 89: norm(x)**2 at 0 gave nan; squares of 1e200 and 1e-200 leave the float64s."""
+    """Norm(x)**2 at 0 gave nan; squares of 1e200 and 1e-200 leave the float64s."""
     assert gradient_of(lambda x: x.norm() ** 2, [0.0, 0.0]).tolist() == [0.0, 0.0]
     for size in (1e200, 1e-200, 5e-324):
         assert parameter([3 * size, 4 * size]).norm().item() == pytest.approx(5 * size, rel=1e-15)
@@ -212,7 +212,7 @@ def test_powers_at_zero():
     [((2, 1, 4, 64), (2, 1, 4, 1)), ((2, 1), (1, 3)), ((1,), (5, 1)), ((), (0, 2)), ((1, 1), (3, 0))],
 )  # fmt: skip
 def test_gradients_are_summed_over_broadcast_axes(a, b):
-    """Report 83: shape errors, or gradients of the result's shape, in the backward pass."""
+    """Shape errors, or gradients of the result's shape, in the backward pass."""
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal(a), rng.standard_normal(b)
     for function, ones in ((lambda x, y: x + y, (1.0, 1.0)), (lambda x, y: x * y, (y, x))):
@@ -229,7 +229,7 @@ def test_gradients_are_summed_over_broadcast_axes(a, b):
 
 
 def test_a_matrix_used_by_a_whole_batch_gets_the_sum_over_it():
-    """Report 85: a gradient with the batch axis still in it."""
+    """A gradient with the batch axis still in it."""
     rng = np.random.default_rng(5)
     left, right = rng.standard_normal((3, 4)), rng.standard_normal((2, 4, 5))
     found, _ = gradient_of(lambda a, b: a @ b, left, right)
@@ -354,7 +354,7 @@ def test_a_refusal_names_the_operation_and_the_reason(function, said):
     ],
 )
 def test_wrong_types_are_type_errors_that_name_the_operation(name, function):
-    """In a network of a hundred operations, "axis must be an integer" sends its reader to all of them."""
+    """An error must name its operation: a network has a hundred of them."""
     with pytest.raises(TypeError, match=f"^{name}: "):
         function(parameter([1.0, 2.0]))
 

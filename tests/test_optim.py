@@ -70,7 +70,7 @@ def test_adam_corrects_its_averages_for_starting_at_zero():
 
 
 def test_adams_first_step_has_the_length_of_the_rate():
-    """Without the correction it would be a third of it, at the usual betas."""
+    """Without the correction for the start at 0 the step would be a third of the rate, at the usual betas."""
     parameter = named(values=[1.0, -1.0, 0.5])
     (parameter.tensor * Tensor([1e-3, -20.0, 0.0])).sum().backward()
     Adam([parameter], 0.01).step()
@@ -156,7 +156,7 @@ def test_an_option_that_would_climb_or_divide_by_zero_is_refused(name, make, val
 
 @pytest.mark.parametrize("make", OPTIMIZERS)
 def test_a_constant_that_no_step_would_ever_move_is_refused_by_name(make):
-    """Nothing would say that it does not learn: it never has a gradient."""
+    """It never has a gradient, so it would stay as it is without a word."""
 
     class Frozen(NamedTuple):
         name: str

@@ -127,7 +127,7 @@ def contrast(colour, paper):
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
 @pytest.mark.parametrize("colour", figures.PALETTE)
 def test_lines_are_seen_on_either_paper(colour, paper):
-    """WCAG 1.4.11: 3 to 1 for what a picture needs to be understood."""
+    """WCAG 1.4.11: a contrast of 3 to 1 for every part that is needed to understand a picture."""
     assert paper in html.page("t", [])
     assert contrast(colour, paper) >= 3
 

@@ -162,7 +162,7 @@ MOST_CALLS, MOST_MODULES = 25, 8
 
 
 def test_a_parameter_is_made_in_few_steps():
-    """Every layer that a request crosses is one that its reader must know, and costs as much as a small matrix."""
+    """A reader must know every module that a request crosses, and each call costs time."""
     rng, package, calls = SplitMix64(17), Path(fastinit.__file__).parent, []
     NamedParameter.xavier_uniform(GOOD, 2, 3, rng)  # loads what is loaded on first use
 

@@ -1,4 +1,4 @@
-"""The tool behind `make pictures`: it writes what has views, always the same bytes; git keeps what is shown."""
+"""The tool behind `make pictures`: it writes every view, always the same bytes; git keeps the pictures shown."""
 
 import importlib.util
 import re
@@ -34,7 +34,7 @@ def tool():
 
 
 def test_a_second_run_changes_no_byte(tool, tmp_path):
-    """A committed picture must change with what it shows, not with the day it was made."""
+    """A committed picture must change with its figures only, not with the day it was made."""
     paths = tool.write("it", Shown(), tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in paths] == ["pictures/it.svg", "reports/it.html"]
     before = [path.read_bytes() for path in paths]

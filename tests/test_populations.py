@@ -95,7 +95,7 @@ def test_the_alternate_seed_is_the_next_one_and_wraps():
 
 
 def changed(change):
-    """`initialize`, with `change(values, initializer, calls so far)` applied to what it drew."""
+    """`initialize`, with `change(values, initializer, calls so far)` applied to its weights."""
     original, calls = populations.initialize, []
 
     def initialize(shape, seed, initializer):

@@ -55,7 +55,7 @@ def test_a_seed_compared_with_itself_does_not_hold():
 
 
 def patched_sample(change):
-    """NamedParameter.xavier_uniform, with `change(values, calls so far)` applied to what it drew."""
+    """NamedParameter.xavier_uniform, with `change(values, calls so far)` applied to its weights."""
     original, calls = NamedParameter.xavier_uniform.__func__, []
 
     def sample(cls, name, fan_in, fan_out, rng):

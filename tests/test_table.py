@@ -1,4 +1,4 @@
-"""Tables: the same rows as text and as HTML; what a stranger's names contain must not become markup."""
+"""Tables: the same rows as text and as HTML; markup in a stranger's names must stay text."""
 
 import xml.etree.ElementTree as ET
 
@@ -33,7 +33,7 @@ def test_html_escapes_names_and_keeps_exact_values_for_sorting():
 
 @pytest.mark.parametrize("cell", [0.1, np.float64(0.1), float("nan"), float("-inf"), 2**64 - 1])
 def test_a_value_for_sorting_is_a_plain_number(cell):
-    """The page's script reads it: numpy's own repr, np.float64(0.1), it could not."""
+    """The page's script reads it, and could not read numpy's own repr, np.float64(0.1)."""
     table = ET.fromstring(Table("c", ("x",), ((cell,),)).html())
     assert table.find("tbody/tr/td").get("data-value") == str(cell)
 
@@ -50,7 +50,7 @@ def test_a_row_of_another_length_is_refused():
 
 
 def shown_rows(thing):
-    """The rows of what a notebook shows, as {column: text} each."""
+    """The rows of the notebook's table, as {column: text} each."""
     table = ET.fromstring(thing._repr_html_()).find("table")
     columns = [cell.text for cell in table.iter("th")]
     return [dict(zip(columns, (cell.text for cell in row), strict=True)) for row in table.find("tbody")]

@@ -1,4 +1,4 @@
-"""The graph: what backward adds where, what it refuses, and that no depth, order or reuse changes a gradient."""
+"""The graph: gradients must not depend on its depth, its order or the reuse of its nodes."""
 
 import copy
 import gc
@@ -37,7 +37,7 @@ def test_the_zero_symmetry_probe():
 
 
 def test_a_node_used_twice_gets_both_gradients_once():
-    """Report 77: a recursive walk that visits b twice gives too much."""
+    """A recursive walk that visits b twice gives too much."""
     a = parameter([1.0])
     b = a + a
     c = b + b
@@ -58,7 +58,7 @@ def test_a_diamond_deep_in_the_graph_waits_for_all_its_users():
 
 @pytest.mark.parametrize("times", [2, 3])
 def test_leaves_accumulate_exactly_once_a_pass(times):
-    """Report 79: a second pass over a retained graph counted inner gradients again."""
+    """A second pass over a retained graph counted inner gradients again."""
     x = parameter([1.0, 2.0])
     loss = ((x * x) * (x * x)).sum()
     for _ in range(times):
@@ -348,7 +348,7 @@ thread.join()
     ids=["two passes and release", "never walked, collected as garbage"],
 )
 def test_a_million_links_need_no_recursion(use, said):
-    """Report 81: freeing a chain of 60,000 additions overflowed the stack. Here a stack of 256 KiB must do."""
+    """Freeing a chain of 60,000 additions overflowed the stack. Here a stack of 256 KiB must do."""
     ended = run_python("-c", DEEP.format(use=use))
     assert ended.returncode == 0, f"a chain of 10**6 nodes crashed: {ended.stderr[-500:]}"
     assert ended.stdout.strip() == said

@@ -70,7 +70,7 @@ def test_every_byte_follows_from_an_independent_computation(seed, alternate):
 
 
 def rounded(found):
-    """What 12 decimals keep of what was measured in `found`."""
+    """The populations with their measurements rounded to 12 decimals."""
     members = tuple(
         dataclasses.replace(p, mean=float(fixed(p.mean)), variance=float(fixed(p.variance))) for p in found.members
     )

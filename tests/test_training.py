@@ -1,4 +1,4 @@
-"""Training from different starts: what is reported of a start must be the start's doing, not the lesson's."""
+"""Training from different starts: a difference in the report must come from the start alone."""
 
 import json
 
@@ -123,7 +123,7 @@ def test_the_zero_start_is_reported_as_it_is(compared):
 
 
 def test_equal_weights_train_as_one_unit(few, compared):
-    """Ten units of 0.05 are one unit heard ten times: its gradient is its own, its voice tenfold."""
+    """Ten units of 0.05 equal one unit whose output counts ten times; each keeps the gradient of one."""
     weight, bias = np.full((784, 1), 0.05), np.zeros(1)
     out_weight, out_bias = np.full((1, 10), 0.05), np.zeros(10)
     order = np.argsort(stream_for(0, "order").random(150))
@@ -179,7 +179,7 @@ def test_a_cosine_needs_two_weights_that_are_not_zero():
 
 
 def test_a_run_of_the_comparison_is_that_run_alone(few, compared):
-    """Neither seeds nor starts may leak into each other."""
+    """No run may depend on the seeds or starts before it."""
     alone = measure(trained(few, STARTS["He normal"], seed=1, epochs=2), few)
     assert start_of(compared, "He normal").states[1][2] == alone
     assert compared.starts == compare_starts(few, seeds=2, epochs=2).starts

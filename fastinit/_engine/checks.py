@@ -98,7 +98,7 @@ def draws_of(shape: tuple[int, ...]) -> int:
 
 
 def as_number(value: SupportsFloat, what: str) -> float:
-    """Return `value` as a float, refusing bools, text and what is no real number."""
+    """Return `value` as a float, refusing bools, text and all else that is not a real number."""
     if type(value) is float:
         return value
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
@@ -115,7 +115,7 @@ def as_number(value: SupportsFloat, what: str) -> float:
 
 
 def as_nonnegative(value: SupportsFloat, what: str) -> float:
-    """Return `value` as a float that a spread can be multiplied by: finite and >= 0 (-0.0 counts as 0)."""
+    """Return `value` as a float, finite and >= 0: a std, a limit or a gain; -0.0 counts as 0."""
     number = value if type(value) is float else as_number(value, what)
     if not 0 <= number < math.inf:
         raise ValueError(f"{what} must be finite and >= 0, got {number}")

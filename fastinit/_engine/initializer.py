@@ -279,12 +279,12 @@ def checked_spec(distribution: Distribution, spec: _core.Spec, dtype: DType) -> 
     if spec.status == _core.OK:
         return spec
     if spec.status == _core.NOT_AN_INTERVAL:
-        raise DistributionError(f"{distribution} is no interval: it needs {distribution.needs}")
+        raise DistributionError(f"{distribution} is not an interval: it needs {distribution.needs}")
     if spec.status == _core.EMPTY_INTERVAL:
         raise DistributionError(f"no {dtype.name} value lies inside {distribution}; use a wider dtype")
     if spec.status == _core.BEYOND_RANGE:
         raise DistributionError(f"{distribution} leaves the finite range of {dtype.name}; use a wider dtype")
-    raise DistributionError(f"{distribution} is no spread: it needs a finite mean and a finite std of 0 or more")
+    raise DistributionError(f"{distribution} needs a finite mean and a finite std of 0 or more")
 
 
 def _plain(value: Any) -> Any:

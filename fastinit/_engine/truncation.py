@@ -37,7 +37,7 @@ def constants(lower: float, upper: float) -> Constants:
     tuple of float
         Near zero: 2 Phi(lower), 2 Q(upper), (Phi(upper) - Phi(lower)) * 2**-53, and the number of draws, of
         2**53, below zero. Far from it, with a the inner bound and b the outer one: a, Q(b) / Q(a), 1 minus that,
-        and Mills' ratio Q(a) / phi(a). All zeros where there is no interval, or nothing to truncate.
+        and Mills' ratio Q(a) / phi(a). All zeros where the interval is empty or both bounds are infinite.
 
     Notes
     -----

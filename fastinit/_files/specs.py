@@ -47,7 +47,7 @@ def specs_of(
     Raises
     ------
     CheckpointError
-        For an entry that is no spec.
+        For an entry that is not a spec.
     """
     specs = {}
     for name, entry in entries.items():

@@ -72,7 +72,7 @@ class Recommendation(Result):
     Attributes
     ----------
     activation : str
-        The nonlinearity.
+        The activation in front of which the weights stand.
     initializer : Initializer
         For the weights.
     reason : str
@@ -107,7 +107,7 @@ def recommend(activation: str, residual_layers: SupportsIndex | None = None) -> 
     Parameters
     ----------
     activation : str
-        A nonlinearity that `gain` knows.
+        An activation that `gain` knows.
     residual_layers : int, optional
         The number of layers N of a residual network, for the projections that write to its residual stream.
 

@@ -135,7 +135,7 @@ def _assemble(read: dict[str, list[dict[str, Any]]]) -> Populations:
     (fixture,), (pairing,), (replay,) = read["FIXTURE"], read["PAIRING"], read["REPRODUCIBILITY"]
     seed = fixture["seed"]
     parts = zip(FACTORS, read["DISTRIBUTION"], read["HISTOGRAM"], strict=True)
-    members = tuple(population(kind, seed, **spread, **bins) for kind, spread, bins in parts)
+    members = tuple(population(kind, seed, **moments, **bins) for kind, moments, bins in parts)
     _, oversized, xavier = members
     return Populations(
         seed=seed,

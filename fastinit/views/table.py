@@ -26,7 +26,7 @@ class Table:
 
     Examples
     --------
-    >>> table = Table("spread a layer", ("layer", "rms"), ((1, 0.99712), (50, 1.0251)))
+    >>> table = Table("rms of a layer", ("layer", "rms"), ((1, 0.99712), (50, 1.0251)))
     >>> print("\n".join(table.lines()))
     layer     rms
         1  0.9971

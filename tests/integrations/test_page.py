@@ -48,7 +48,7 @@ def every_part(tmp_path_factory):
 
 @contextlib.contextmanager
 def listening(browser):
-    """Open files; at the end, fail for anything they said in the console, threw, or asked the network for."""
+    """Open files; fail at the end for every console message, error and network request of theirs."""
     heard, contexts = [], []
 
     def visit(path, **options):
@@ -77,7 +77,7 @@ def visit(browser):
 
 @pytest.fixture(scope="module", params=[None, *RESULTS], ids=["every part", *RESULTS])
 def page(request, browser, every_part, tmp_path_factory):
-    """The page of every part, then that of each result; loaded once, so a test says what it needs of it."""
+    """The page of every part, then that of each result; loaded once, so that a test sets what it needs itself."""
     path = every_part
     if request.param:
         path = tmp_path_factory.mktemp("result") / "page.html"
@@ -123,7 +123,7 @@ def test_a_click_sorts_and_another_reverses(visit, every_part, name):
 
 
 def test_equal_rows_keep_their_places(visit, every_part):
-    """So that sorting by one column, then another, is sorting by both."""
+    """Sorting by one column, then by another, must sort by both."""
     page = visit(every_part)
     table = page.locator("table").first
     for name in ("name", "verdict"):
