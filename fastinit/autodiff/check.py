@@ -81,18 +81,12 @@ def check_gradients(
     for direction in range(directions):
         weight = draw(-1.0, 1.0, result.shape)
         rounding = float(np.sum(np.abs(weight) * np.spacing(np.abs(result.value.values))))
-        for position, (leaf, gradient) in enumerate(zip(leaves, _gradients(result, leaves, weight), strict=True)):
-            along = draw(-1.0, 1.0, leaf.shape)
-            reach = step * (float(np.max(np.abs(leaf.value.values), initial=0.0)) or 1.0)
+        for position, gradient in enumerate(_gradients(result, leaves, weight)):
+            along = draw(-1.0, 1.0, gradient.shape)
+            reach = step * (float(np.max(np.abs(inputs[position].values), initial=0.0)) or 1.0)
             numeric, error = _derivative(_differences(function, inputs, position, along, weight), reach)
-            found = _Comparison(
-                position,
-                direction,
-                float(np.sum(gradient * along)),
-                numeric,
-                error,
-                _SAFETY * (error + rounding / reach),
-            )
+            reverse, noise = float(np.sum(gradient * along)), _SAFETY * (error + rounding / reach)
+            found = _Comparison(position, direction, reverse, numeric, error, noise)
             largest = max(largest, found.judged(tolerance))
     return largest
 
