@@ -7,7 +7,7 @@
  *             neighbours lie closer than its rounding errors.
  *
  * Both are scaled to the tail they lie in, so that no probability is ever taken from 1. The constants are
- * correctly rounded values of exact reals, made by fastinit/truncation.py.
+ * correctly rounded values of exact reals, made by fastinit/_engine/truncation.py.
  */
 #ifndef FI_TRUNCATED_H
 #define FI_TRUNCATED_H

@@ -64,7 +64,7 @@ static const struct {
     {FI_NORMAL, {1e5, 4e37}},
     {FI_NORMAL, {0, 2e307}},
     {FI_NORMAL, {0.1, 0}},
-    /* mean, std, lower, upper and their constants (fastinit/truncation.py) */
+    /* mean, std, lower, upper and their constants (fastinit/_engine/truncation.py) */
     {FI_TRUNCATED_NORMAL,
      {0, 1, -2, 2, 0x1.74bcf82c9d860p-5, 0x1.74bcf82c9d860p-5, 0x1.e8b4307d3627ap-54, 0x1.0000000000000p+52}},
     {FI_TRUNCATED_NORMAL,
