@@ -30,6 +30,8 @@ from .errors import CheckpointError, FastinitError
 from .plan import VERSION, Plan, PlannedTensor
 
 CHUNK_BYTES = 1 << 25
+"""Bytes written or compared at a time."""
+
 _PREFIX = "fastinit."
 
 Progress = Callable[[int, int, str], None]

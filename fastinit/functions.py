@@ -92,10 +92,11 @@ def _function(
     known, mine = frozenset(signature.parameters), frozenset(own.split())
     plain = None if _needs(make) else make()
     leading = 1 + drawn
+    most = leading + len(mine)
 
     def function(*given: Any, **options: Any) -> Array:
-        if not known.issuperset(options):
-            raise TypeError(_unknown(name, known, options))
+        if not known.issuperset(options) or len(given) > most:
+            _refuse_unbound(name, signature, given, options)
         where = dict(options) if drawn else {**options, "rng": 0}
         try:
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
@@ -137,15 +138,14 @@ def _signature(
     )
 
 
-def _unknown(name: str, known: frozenset[str], options: dict[str, Any]) -> str:
-    unknown = next(option for option in options if option not in known)
-    return f"{name}() has no option {unknown!r}; its options are {', '.join(sorted(known))}"
-
-
 def _refuse_unbound(
     name: str, signature: inspect.Signature, given: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
-    """Raise a TypeError with the function's own name where its arguments do not fit its signature."""
+    """Raise a TypeError, by the function's own name, where the arguments do not fit its signature."""
+    unknown = [option for option in options if option not in signature.parameters]
+    if unknown:
+        names = ", ".join(sorted(signature.parameters))
+        raise TypeError(f"{name}() has no option {unknown[0]!r}; its options are {names}") from None
     try:
         signature.bind(*given, **options)
     except TypeError as error:

@@ -131,7 +131,10 @@ def lecun(distribution: str = "uniform") -> VarianceScaling:
 
 
 glorot = xavier
+"""Xavier Glorot's scheme by his other name."""
+
 he = kaiming
+"""Kaiming He's scheme by his other name."""
 
 # ---- ones along a diagonal ---------------------------------------------------------------------------
 

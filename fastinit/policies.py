@@ -87,6 +87,7 @@ XAVIER = (
 """Matrices, embeddings and convolutions Xavier uniform, norm gains one, biases zero; index buffers explicit."""
 
 POLICIES: dict[str, tuple[Rule, ...]] = {"xavier": XAVIER}
+"""name -> rules."""
 
 
 def policy_rules(name: str) -> tuple[Rule, ...]:

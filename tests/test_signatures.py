@@ -82,6 +82,8 @@ def test_an_unknown_option_is_answered_with_the_options_there_are(name):
         (lambda: fastinit.sparse((2, 2), 17), "missing a required argument: 'fraction'"),
         (lambda: fastinit.zeros((2, 2), 17), "too many positional arguments"),
         (lambda: fastinit.normal((2, 2), 17, 0.0, 1.0, 2.0), "too many positional arguments"),
+        (lambda: fastinit.orthogonal((2, 2), 17, 2.0), "too many positional arguments"),
+        (lambda: fastinit.identity((2, 2), 2.0), "too many positional arguments"),
         (lambda: fastinit.normal((2, 2), 17, 0.0, mean=1.0), "multiple values for argument 'mean'"),
         (lambda: fastinit.constant((2, 2), value=1.0, shape=3), "multiple values for argument 'shape'"),
     ],
@@ -91,7 +93,7 @@ def test_arguments_that_do_not_fit_are_refused_by_the_functions_own_name(call, s
     with pytest.raises(TypeError) as refused:
         call()
     assert said in str(refused.value)
-    assert re.match(r"(normal|sparse|zeros|constant)\(\) ", str(refused.value))
+    assert re.match(r"(normal|sparse|zeros|constant|orthogonal|identity)\(\) ", str(refused.value))
 
 
 def test_arguments_may_be_given_by_name():

@@ -68,6 +68,7 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
 
 @lru_cache(maxsize=1024)
 def whole_part(shape: tuple[int, ...]) -> Part:
+    """Return the part that is all of a tensor of `shape`."""
     draws: list[int] = []
     step = 1
     for length in reversed(shape):
