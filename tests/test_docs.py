@@ -35,24 +35,41 @@ def test_every_command_named_exists(page):
     assert named <= COMMANDS.keys()
 
 
-def test_the_files_of_the_architecture_exist():
+def listed():
+    """The files of the architecture's tree; ``name.h .c`` stands for both."""
     page = (ROOT / "docs" / "architecture.md").read_text()
-    rows = re.findall(r"^\| `([a-z_/]+)/` \| (.*) \|$", page, re.MULTILINE)
-    missing = [
-        f"{folder}/{name}"
-        for folder, text in rows
-        for name in re.findall(r"`([\w/]+(?:\.\w+|/))`", text)
-        if not (ROOT / folder / name).exists()
-    ]
-    assert len(rows) > 10
-    assert missing == []
+    tree = page.split("## The tree", 1)[1].split("```")[1]
+    folders, found = {}, set()
+    for line in filter(None, tree.splitlines()):
+        depth = (len(line) - len(line.lstrip())) // 2
+        parent = folders[depth - 1] if depth else ROOT
+        for word in re.split(r"  +", line.strip())[0].split():
+            if word.endswith("/"):
+                folders[depth] = parent / word
+                continue
+            path = path.with_suffix(word) if word.startswith(".") else parent / word
+            parent = path.parent
+            found.add(path)
+    return found
 
 
-def test_every_room_is_on_the_maps():
+def test_the_architecture_lists_every_source_file_and_no_other():
+    """A tree that shows yesterday's house."""
+    sources = {
+        path
+        for folder, patterns in (("fastinit", ("*.py", "*.pyi", "*.pyx", "*.css", "*.js")), ("csrc", ("*.c", "*.h")))
+        for pattern in patterns
+        for path in (ROOT / folder).rglob(pattern)
+    }
+    assumed = {path for path in sources if path.stem == "__init__" and path.parent.name != "fastinit"}
+    assumed |= {path for path in sources if path.stem.endswith("_views")}
+    assert {path for path in listed() if "*" not in path.name} == sources - assumed
+
+
+def test_every_room_is_on_the_map():
     rooms = {path.parent for path in (ROOT / "fastinit").rglob("__init__.py")}
-    for page in ("README.md", "docs/architecture.md"):
-        text = (ROOT / page).read_text()
-        assert [room for room in rooms if f"| `{room.relative_to(ROOT)}/` |" not in text] == []
+    text = (ROOT / "README.md").read_text()
+    assert [room for room in rooms if f"| `{room.relative_to(ROOT)}/` |" not in text] == []
 
 
 def test_the_contract_has_every_rule_once():

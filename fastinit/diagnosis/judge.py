@@ -21,7 +21,7 @@ from . import by_name
 from .expected import Expected, of_planned
 from .measured import Measured, measured
 from .result import Diagnosis, Finding, TensorDiagnosis
-from .rules import Rules
+from .globs import Globs
 from .stored import StoredTensor, open_checkpoint, summaries
 from .verdicts import faults
 from .whole import differences, equal, first_draws
@@ -94,7 +94,7 @@ def diagnose(
     (True, ['spread'])
     """
     _check(plan, policy)
-    checked, threads = Rules(rules or {}), as_threads(threads)
+    checked, threads = Globs(rules or {}), as_threads(threads)
     with open_checkpoint(path) as (tensors, header):
         checked.refuse_idle([tensor.name for tensor in tensors if tensor.spec.dtype.is_float])
         planned = _planned(Path(path), tensors, header, plan, seed, policy)

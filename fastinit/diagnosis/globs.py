@@ -1,4 +1,4 @@
-"""Rules: the standard deviation of every tensor whose name a glob matches.
+"""`Globs`: the standard deviation that a user expects of the tensors whose names match.
 
 The first glob that matches a name decides. A rule that decides nothing is refused: a misspelt glob would pass
 every checkpoint.
@@ -18,7 +18,7 @@ TOLERANCE = 0.01
 """Relative error of a rule's standard deviation: it is written in few digits, 0.0041 for 0.02 / sqrt(24)."""
 
 
-class Rules:
+class Globs:
     """Globs (``*`` also matches dots) and their standard deviations; 0 asks for equal weights."""
 
     def __init__(self, rules: Mapping[str, Any]) -> None:
