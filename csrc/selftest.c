@@ -99,8 +99,8 @@ static bool is_known(fi_base base, fi_dtype dtype) {
     fi_fill(&region, &spec, state, 0, COUNT);
     fi_level_portable.fill[base][dtype]((char *)portable + itemsize, COUNT, state + FI_GAMMA, FI_GAMMA, &spec,
                                         false);
-    uint64_t known = runs[base].hash[dtype];
-    return hash_of((const char *)used, dtype) == known && hash_of((const char *)portable, dtype) == known;
+    return memcmp(used, portable, sizeof used) == 0 &&
+           hash_of((const char *)used, dtype) == runs[base].hash[dtype];
 }
 
 /* A tenth of a millisecond, at every import. The first draw of seed 1234567 is published. */

@@ -154,7 +154,7 @@ static fi_status prepare_truncated_normal(fi_spec *spec, const double *p) {
         spec->inner = p[4], spec->outer_share = p[5], spec->span = p[6], spec->inner_mills = p[7];
     } else {
         spec->low_tail = p[4], spec->high_tail = p[5], spec->width = p[6], spec->split = p[7];
-        /* smallest table argument; a real interval never gives less: the constants do not belong to these bounds */
+        /* smallest table argument; a real interval never gives less, so the constants are not these bounds' */
         if (!(p[4] + p[6] >= 0x1p-76 && p[5] + p[6] >= 0x1p-76)) return FI_NOT_AN_INTERVAL;
     }
     double least = least_nonzero(p[2], p[3]);

@@ -4,7 +4,7 @@
  * the floating-point environment of fpenv.h. Every level equals portable.c bit for bit.
  *
  * A level's file defines LEVEL and DEFINE_FILL(base, a row of FI_EACH_DTYPE), which defines one kernel; then come
- * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h and, last, DEFINE_LEVEL.
+ * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h (loop.h says these for a vector level) and, last, DEFINE_LEVEL.
  */
 #ifndef FI_LEVEL_H
 #define FI_LEVEL_H

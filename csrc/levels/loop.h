@@ -166,8 +166,8 @@ DEFINE_VECTORS(centered_uniform)
 /* ---- dtypes ----
  *
  * The narrow dtypes are reached by way of a float32 that is rounded to odd: its last bit says whether anything was
- * dropped, so a second rounding, to at most 22 bits, is right (and spec.c keeps float32 subnormals away). Rounded to
- * nearest it would be wrong wherever the float32 falls on a tie of the narrow dtype. */
+ * dropped, so a second rounding, to at most 22 bits, is right (and spec.c keeps float32 subnormals away). Rounded
+ * to nearest, a float32 that falls on a tie of the narrow dtype would go the wrong way. */
 
 /* The upper half of a float32, rounded to nearest even by its lower half. */
 static inline words_t upper_half(words_t x) {
@@ -202,14 +202,14 @@ FI_INLINE line_t pack_float8(const weights_t w[8], int mantissa, int bias) {
     return pack_bytes(x);
 }
 
-/* Calls: inlined into every kernel, the two are a twentieth of all code, and no faster. */
-static __attribute__((noinline)) line_t pack_float8_e4m3fn(const weights_t w[8]) { return pack_float8(w, 3, 7); }
-static __attribute__((noinline)) line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8(w, 2, 15); }
+static inline line_t pack_float8_e4m3fn(const weights_t w[8]) { return pack_float8(w, 3, 7); }
+static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8(w, 2, 15); }
 
 /* ---- kernels ----
  *
  * The loop goes by blocks of one or more lines. A block that is only partly wanted (before the first aligned
- * address, or at the end) is computed whole and copied in part: the bits cannot differ from those of the loop. */
+ * address, or at the end) is computed whole and copied in part: the bits cannot differ from those of the loop. That
+ * is a function of its own, so that a kernel holds its long chain of operations once in each loop and no more. */
 
 /* How many lines hold FLIGHT vectors; at least one. */
 #define LINES(base, type) ((FLIGHT_##base * LANES * sizeof(type) + LINE_BYTES - 1) / LINE_BYTES)
@@ -241,35 +241,38 @@ static __attribute__((noinline)) line_t pack_float8_e5m2(const weights_t w[8]) {
         return block;                                                                                             \
     }                                                                                                             \
                                                                                                                   \
+    static __attribute__((noinline)) void part_##base##_##dtype(type *out, size_t count, uint64_t x,              \
+                                                                uint64_t step, const fi_spec *spec) {             \
+        draws_t at = every_draw(x, step);                                                                         \
+        block_##base##_##dtype block = next_##base##_##dtype(&at, all_draws(step * LANES), spec, spec->clamped);  \
+        memcpy(out, &block, count * sizeof(type));                                                                \
+    }                                                                                                             \
+                                                                                                                  \
     FI_INLINE void run_##base##_##dtype(type *out, size_t count, uint64_t x, uint64_t step, const fi_spec *given, \
                                         bool clamped, bool stream) {                                              \
         enum { LINE = LINE_BYTES / sizeof(type), BLOCK = LINE * LINES_##base##_##dtype };                         \
-        const fi_spec spec = *given; /* a copy that no store to out can alias */                                  \
-        const draws_t stride = all_draws(step * LANES);                                                           \
-        draws_t at = every_draw(x, step);                                                                         \
-        block_##base##_##dtype block;                                                                             \
         size_t head = stream ? -(uintptr_t)out % LINE_BYTES / sizeof(type) : 0;                                   \
         if (head) {                                                                                               \
             if (head > count) head = count;                                                                       \
-            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                           \
-            memcpy(out, &block, head * sizeof(type));                                                             \
-            out += head;                                                                                          \
-            count -= head;                                                                                        \
-            at = every_draw(x + head * step, step);                                                               \
+            part_##base##_##dtype(out, head, x, step, given);                                                     \
+            out += head, count -= head, x += head * step;                                                         \
         }                                                                                                         \
-        for (; count >= BLOCK; count -= BLOCK, out += BLOCK) {                                                    \
-            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                           \
-            _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) {                            \
-                if (stream)                                                                                       \
-                    stream_line(out + i * LINE, block.lines[i]);                                                  \
-                else                                                                                              \
-                    store_line(out + i * LINE, block.lines[i]);                                                   \
+        if (count >= BLOCK) {                                                                                     \
+            const fi_spec spec = *given; /* a copy that no store to out can alias */                              \
+            const draws_t stride = all_draws(step * LANES);                                                       \
+            draws_t at = every_draw(x, step);                                                                     \
+            x += (count - count % BLOCK) * step;                                                                  \
+            for (; count >= BLOCK; count -= BLOCK, out += BLOCK) {                                                \
+                block_##base##_##dtype block = next_##base##_##dtype(&at, stride, &spec, clamped);                \
+                _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) {                        \
+                    if (stream)                                                                                   \
+                        stream_line(out + i * LINE, block.lines[i]);                                              \
+                    else                                                                                          \
+                        store_line(out + i * LINE, block.lines[i]);                                               \
+                }                                                                                                 \
             }                                                                                                     \
         }                                                                                                         \
-        if (count) {                                                                                              \
-            block = next_##base##_##dtype(&at, stride, &spec, clamped);                                           \
-            memcpy(out, &block, count * sizeof(type));                                                            \
-        }                                                                                                         \
+        if (count) part_##base##_##dtype(out, count, x, step, given);                                             \
     }                                                                                                             \
     static void KERNEL_NAME(base, dtype)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, \
                                          bool stream) {                                                           \
