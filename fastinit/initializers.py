@@ -9,30 +9,29 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 from . import _core
+from ._engine import constructions, distributions, initializer
 from ._engine.axes import SPATIAL, Axes
 from ._engine.checks import as_choice, as_finite, as_nonnegative, as_shape, as_u64
-from ._engine.constructions import DeltaOrthogonal, Diagonal, Orthogonal, Sparse
-from ._engine.distributions import (
-    CenteredUniform,
-    Constant,
-    Normal,
-    Positions,
-    TruncatedNormal,
-    Uniform,
-)
+from ._engine.constructions import *  # noqa: F403
+from ._engine.constructions import Diagonal
+from ._engine.distributions import *  # noqa: F403
+from ._engine.distributions import CenteredUniform, Constant, Normal, Positions, TruncatedNormal
 from ._engine.gains import squared_gain
+from ._engine.initializer import *  # noqa: F403
 from ._engine.initializer import Distribution, Initializer
 from .errors import DistributionError
 
-__all__ = [
-    "ONES", "POSITIONS", "XAVIER_UNIFORM", "ZEROS", "CenteredUniform", "Constant", "DeltaOrthogonal",
-    "DepthScaled", "Diagonal", "Dirac", "Distribution", "Identity", "Initializer", "MuP", "Normal",
-    "Orthogonal", "Positions", "Residual", "Scaled", "Sparse", "TruncatedNormal", "Uniform", "VarianceScaling",
-    "glorot", "he", "kaiming", "lecun", "xavier",
-]  # fmt: skip
+if not TYPE_CHECKING:  # a type checker cannot read this sum, and takes what a star imports for public anyway
+    __all__ = [
+        "ONES", "POSITIONS", "XAVIER_UNIFORM", "ZEROS", "DepthScaled", "Dirac", "Identity", "MuP", "Residual",
+        "Scaled", "VarianceScaling", "glorot", "he", "kaiming", "lecun", "xavier",
+    ]  # fmt: skip
+    __all__ += constructions.__all__
+    __all__ += distributions.__all__
+    __all__ += initializer.__all__
 
 MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
 """What the fan of a variance scaling may be."""

@@ -28,6 +28,8 @@ from .initializer import Distribution, checked_spec
 from .parts import Array, Index, Part
 from .probability import LARGEST_NORMAL, Moments
 
+__all__ = ["DeltaOrthogonal", "Diagonal", "Orthogonal", "Sparse"]
+
 Slice = tuple[int | slice, ...]
 Normals = Callable[..., Array]
 """``normals(std=1.0, index=None)``: (a part of) the tensor filled with its stream's normals, in float64."""

@@ -25,6 +25,8 @@ from .narrow import rounded
 from .parts import Array, Index, Part
 from .probability import LARGEST_NORMAL, Moments
 
+__all__ = ["CenteredUniform", "Constant", "Normal", "Positions", "TruncatedNormal", "Uniform"]
+
 
 @dataclass(frozen=True, slots=True)
 class Constant(Distribution):  # noqa: PLW1641  # dataclass makes the hash

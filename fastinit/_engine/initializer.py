@@ -29,6 +29,7 @@ from .targets import whole_shape
 if TYPE_CHECKING:
     from .generator import SplitMix64
 
+__all__ = ["Distribution", "Initializer"]
 
 _KINDS: dict[str, type[Initializer]] = {}
 """kind -> class, of every initializer and distribution."""
