@@ -56,7 +56,7 @@ MEANING = {
     The meaning of each axis: ``i`` inputs, ``o`` outputs, ``d h w l t`` receptive field, ``e`` a stack of
     matrices. ``"io"`` has inputs as rows; torch's Linear is ``"oi"``, its Conv2d ``"oihw"``, its
     ConvTranspose2d ``"iohw"``. It is checked against the shape also where it changes no weight.""",
-    "groups": """int, default 1
+    "groups": """int
     Groups of a grouped convolution, as in `fastinit.fans`.""",
     "fan_in": """int, optional
     Connections into a unit, where they are not to be counted from the shape.""",

@@ -19,6 +19,8 @@ class FastinitError(Exception):
     """
 
     def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FastinitError):
+            return NotImplemented
         return type(other) is type(self) and other.args == self.args
 
     def __hash__(self) -> int:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from fastinit import CheckpointError, Plan, verify_checkpoint, write_checkpoint
 
 SMALL = {"a.weight": {"dtype": "F32", "shape": [3, 4]}, "b.weight": {"dtype": "F32", "shape": [4, 3]}}
-OLD = b"what was here before"
 
 
 def split(content):

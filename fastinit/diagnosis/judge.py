@@ -19,9 +19,9 @@ from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
 from . import by_name
 from .expected import Expected, of_planned
+from .globs import Globs
 from .measured import Measured, measured
 from .result import Diagnosis, Finding, TensorDiagnosis
-from .globs import Globs
 from .stored import StoredTensor, open_checkpoint, summaries
 from .verdicts import faults
 from .whole import differences, equal, first_draws
