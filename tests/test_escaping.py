@@ -103,7 +103,9 @@ def test_a_shards_name_is_escaped_in_the_error_of_a_program(tmp_path):
 
 def test_a_policy_in_metadata_is_escaped_where_a_plan_is_printed():
     """A policy is a rule's name where `Plan.from_specs` made the plan, and any text where a file did."""
-    text = json.dumps({"version": 1, "seed": 17, "policy": TEXT.replace("\ud800", ""), "order": "named", "tensors": {}})
+    text = json.dumps(
+        {"version": 1, "seed": 17, "policy": TEXT.replace("\ud800", ""), "order": "named", "tensors": {}}
+    )
     plan = Plan.from_json(text)
     assert obeyed(str(plan) + repr(plan) + plan._repr_html_()) == set()
     assert Plan.from_json(plan.to_json()).policy == plan.policy, "escaping is for eyes; the data stays"
@@ -134,7 +136,9 @@ def test_ordinary_text_of_any_script_is_left_alone(tmp_path, capsys):
     """Escaping all that is not ASCII would make a Chinese model unreadable."""
     path = tmp_path / "模型.safetensors"
     path.write_bytes(
-        safetensors_bytes({"编码器.é.weight": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}, bytes(16))
+        safetensors_bytes(
+            {"编码器.é.weight": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}, bytes(16)
+        )
     )
     assert "编码器.é.weight" in run(capsys, "show", path)[1]
     assert "模型.safetensors" in run(capsys, "diagnose", path)[1]

@@ -111,7 +111,9 @@ def test_a_policy_that_the_file_alone_knows_makes_nothing_that_could_be_demanded
     write_checkpoint(Plan.from_json(json.dumps(text)), path)
     assert verify_checkpoint(path)
     assert "unknown policy 'of my own'" in verify_checkpoint(path, seed=17).departures[0]
-    assert "its policy is 'of my own'; 'xavier' was demanded" in verify_checkpoint(path, policy="xavier").departures
+    assert (
+        "its policy is 'of my own'; 'xavier' was demanded" in verify_checkpoint(path, policy="xavier").departures
+    )
 
 
 def contradicting(path, **labels):
@@ -126,13 +128,16 @@ def contradicting(path, **labels):
 
 
 @pytest.mark.parametrize(
-    "labels", [{"seed": "18"}, {"policy": "kaiming"}, {"order": "sequential"}, {"seed": "0", "order": "sequential"}]
+    "labels",
+    [{"seed": "18"}, {"policy": "kaiming"}, {"order": "sequential"}, {"seed": "0", "order": "sequential"}],
 )
 def test_metadata_that_contradicts_its_plan_is_refused(tmp_path, capsys, labels):
     """A loader that reads the label and a verifier that reads the plan would speak of two different files."""
     path = contradicting(tmp_path / "w.safetensors", **labels)
     label, value = next(iter(labels.items()))
-    with pytest.raises(CheckpointError, match=f"w.safetensors: its metadata contradicts itself: {label} '{value}'"):
+    with pytest.raises(
+        CheckpointError, match=f"w.safetensors: its metadata contradicts itself: {label} '{value}'"
+    ):
         verify_checkpoint(path)
     for command in ("verify", "diagnose"):
         status, out, err = run(capsys, command, path)
@@ -171,7 +176,7 @@ def test_a_plan_beside_a_seed_is_refused_on_the_command_line(capsys, made):
 
 
 def test_weights_of_another_lapack_are_not_called_equal_to_the_byte(tmp_path, capsys):
-    """"All bytes follow" was printed of orthogonal weights whose last bits are another machine's."""
+    """ "All bytes follow" was printed of orthogonal weights whose last bits are another machine's."""
     spec = {"q": {"dtype": "F64", "shape": [8, 8]}}
     base = Plan.from_specs(spec, 17)
     tensor = fastinit.PlannedTensor(

@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from ..errors import CheckpointError
@@ -52,14 +53,12 @@ def replacing(path: Path) -> Iterator[int]:
     old = _old(path)
     # Not made from the name, which may already be the longest the file system takes.
     temporary = path.with_name(f".fastinit-{secrets.token_hex(8)}.tmp")
+    mode = 0o666 if old is None else 0o600  # nobody else opens a private file before it has the old one's mode
     try:  # around the opening too: Ctrl-C may come when the file is there and the next line is not yet reached
-        descriptor = _created(temporary, 0o666 if old is None else 0o600)
-        try:
+        with open(temporary, "x+b", buffering=0, opener=partial(os.open, mode=mode)) as file:
             if old is not None:
-                _give(descriptor, old)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+                _give(file.fileno(), old)
+            yield file.fileno()
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -79,10 +78,6 @@ def _old(path: Path) -> os.stat_result | None:
     if not path.is_file():  # to replace /dev/null by a file would break the whole machine
         raise CheckpointError(f"cannot write {path}: it is a device, pipe or socket; name a file")
     return path.stat()
-
-
-def _created(temporary: Path, mode: int) -> int:
-    return os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
 
 
 def _give(descriptor: int, old: os.stat_result) -> None:
