@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_quiet(parser)
     add_views(parser)
-    parser.set_defaults(inputs=("file", "plan"))
+    parser.set_defaults(reads=("file", "plan"))
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model, its plan's options, and the file.
 
-    MODEL is not among the `inputs` that no output may be: a checkpoint may be initialized again in its own place.
+    MODEL is not among the files that no output may be: a checkpoint may be initialized again in its own place.
     Its header is read to the end first, and the file is replaced in one step once the new one is complete. What
     would be lost are specs in JSON, and `run` refuses that.
     """

@@ -106,7 +106,7 @@ def add_digits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", metavar="FILE", help="their labels")
     parser.add_argument("--test-images", metavar="FILE", help="held-out images (default: every fifth of --images)")
     parser.add_argument("--test-labels", metavar="FILE", help="their labels")
-    parser.set_defaults(inputs=("images", "labels", "test_images", "test_labels"))
+    parser.set_defaults(reads=("images", "labels", "test_images", "test_labels"))
 
 
 def digits_of(options: argparse.Namespace) -> Digits | None:

@@ -16,8 +16,8 @@ def outputs(options: argparse.Namespace) -> dict[str, str]:
 
 
 def inputs(options: argparse.Namespace) -> list[str]:
-    """Return the files that the command reads: those of the arguments it names in its default `inputs`."""
-    found = (getattr(options, name) for name in getattr(options, "inputs", ()))
+    """Return the files that the command reads: those of the arguments it names in its default `reads`."""
+    found = (getattr(options, name) for name in getattr(options, "reads", ()))
     return [path for path in found if path is not None]
 
 
