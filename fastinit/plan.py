@@ -23,6 +23,7 @@ from ._engine.names import check_tensor_name, refuse_duplicates
 from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state
 from ._engine.targets import as_dtype
+from ._escaping import escaped
 from ._files.json_text import parse_object
 from ._files.safetensors import METADATA
 from ._files.sources import Source, read_specs
@@ -284,7 +285,7 @@ class Plan(Mapping[str, PlannedTensor]):
     def __str__(self) -> str:
         return (
             f"{counted(len(self), 'tensor')}, {self.nbytes:,} bytes, {self.draws:,} draws; "
-            f"seed {self.seed}, policy {self.policy}, order {self.order}"
+            f"seed {self.seed}, policy {escaped(self.policy)}, order {self.order}"
         )
 
     def __repr__(self) -> str:
