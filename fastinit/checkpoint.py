@@ -191,9 +191,9 @@ def _fill_all(
 
 def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:
     flat = (
-        np.frombuffer(mapped, tensor.dtype.bits, tensor.size, offset)
+        np.frombuffer(mapped, tensor.dtype.stored, tensor.size, offset)
         if tensor.size
-        else np.empty(0, tensor.dtype.bits)
+        else np.empty(0, tensor.dtype.stored)
     )
     return flat.reshape(tensor.shape)
 
@@ -381,7 +381,7 @@ def _first_difference(tensor: PlannedTensor, stored: _Stored) -> Mismatch | None
         chunk, there = (buffer[: part.stop - begin] for buffer in (made, bits))
         fill((tensor.size,), tensor.distribution, tensor.state, dtype=tensor.dtype, out=chunk, index=part)
         stored.read(tensor, begin, there)
-        expected = chunk.view(there.dtype)
+        expected = chunk.view(f"u{tensor.dtype.itemsize}")
         found = _mismatch(tensor, begin, there, expected, expected != there)
         if found is not None:
             return found
@@ -414,8 +414,8 @@ def _whole_difference(tensor: PlannedTensor, stored: _Stored) -> tuple[Mismatch 
 
 
 def _bits(tensor: PlannedTensor, size: int) -> Array:
-    """Return memory for the stored bits of `size` elements."""
-    return np.empty(size, f"u{tensor.dtype.itemsize}")
+    """Return memory for the stored bits of `size` elements, little-endian as in the file."""
+    return np.empty(size, f"<u{tensor.dtype.itemsize}")
 
 
 def _ordered(bits: Array) -> Array:

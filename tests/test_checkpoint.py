@@ -289,3 +289,11 @@ def test_a_plan_in_the_metadata_must_be_of_the_tensors_in_the_header(tmp_path):
     path.write_bytes(raw.replace(b'"shape":[4,6]', b'"shape":[6,4]'))
     with pytest.raises(CheckpointError, match="metadata"):
         verify_checkpoint(path)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=lambda dtype: dtype.name)
+def test_files_are_little_endian_on_every_machine(dtype):
+    """A checkpoint of a big-endian machine whose weights are noise to everybody else."""
+    assert dtype.stored == dtype.bits.newbyteorder("<")
+    assert dtype.stored.str[0] in "<|"
+    assert dtype.stored.isbuiltin == (sys.byteorder == "little" or dtype.itemsize == 1)
