@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import ml_dtypes  # noqa: F401  gives numpy, and through it the safetensors library, the narrow dtypes
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastinit import CheckpointError, Plan, verify_checkpoint, write_checkpoint
+from fastinit._engine.dtypes import FLOATS, INTEGERS
 
 SMALL = {"a.weight": {"dtype": "F32", "shape": [3, 4]}, "b.weight": {"dtype": "F32", "shape": [4, 3]}}
 
