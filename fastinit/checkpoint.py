@@ -157,14 +157,14 @@ def _mapping(descriptor: int, access: int) -> Iterator[mmap.mmap]:
 def _fill_all(
     plan: Plan, mapped: mmap.mmap, start: int, offsets: dict[str, int], progress: Progress | None
 ) -> None:
-    done = 0
+    done, total = 0, plan.nbytes
     for name, tensor in plan.items():
         memory = _memory(mapped, start + offsets[name], tensor)
         plan.array(name, out=memory)
         del memory  # an exported buffer would keep the file mapped
         done += tensor.nbytes
         if progress is not None:
-            progress(done, plan.nbytes, name)
+            progress(done, total, name)
 
 
 def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:
@@ -320,7 +320,7 @@ def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path)
 def _mismatches(
     plan: Plan, mapped: mmap.mmap, offsets: dict[str, int], progress: Progress | None
 ) -> Iterator[Mismatch]:
-    done = 0
+    done, total = 0, plan.nbytes
     for name, tensor in plan.items():
         stored = _memory(mapped, offsets[name], tensor).reshape(-1).view(f"u{tensor.dtype.itemsize}")
         found = _first_difference(tensor, stored)
@@ -329,7 +329,7 @@ def _mismatches(
             yield found
         done += tensor.nbytes
         if progress is not None:
-            progress(done, plan.nbytes, name)
+            progress(done, total, name)
 
 
 def _first_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
