@@ -8,6 +8,8 @@ from typing import BinaryIO
 
 from ..errors import CheckpointError
 
+_LEAST = 1 << 16  # bytes: files of /proc say that they are empty
+
 
 def open_file(path: Path, refusal: type[Exception] = CheckpointError) -> BinaryIO:
     """Open a file to read its bytes, or raise `refusal`: one sentence about that file."""
@@ -22,6 +24,7 @@ def open_file(path: Path, refusal: type[Exception] = CheckpointError) -> BinaryI
 def read_bounded(path: Path, limit: int, what: str) -> bytes:
     """Return the bytes of a file that is at most `limit` bytes long; CheckpointError for any other."""
     with open_file(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:  # said before any of it is in memory
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:  # said before any of it is in memory
             raise CheckpointError(f"{path} is larger than {limit} bytes, too large for {what}")
-        return file.read(limit)
+        return file.read(max(size, _LEAST))  # room for `limit` bytes would be taken whatever the file's size
