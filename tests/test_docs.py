@@ -57,10 +57,7 @@ def test_the_architecture_lists_every_source_file_and_no_other():
     """A tree that shows yesterday's house."""
     sources = {
         path
-        for folder, patterns in (
-            ("fastinit", ("*.py", "*.pyi", "*.pyx", "*.css", "*.js")),
-            ("csrc", ("*.c", "*.h")),
-        )
+        for folder, patterns in (("fastinit", ("*.py", "*.pyi", "*.pyx", "*.css", "*.js")), ("csrc", ("*.c", "*.h")))
         for pattern in patterns
         for path in (ROOT / folder).rglob(pattern)
     }

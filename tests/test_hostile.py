@@ -101,6 +101,14 @@ def test_the_longest_name_is_planned_and_one_longer_is_refused_by_every_door():
             door()
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file here opens and cannot be read")
+@every_door
+def test_a_file_that_the_system_cannot_read_is_named(door):
+    """A bad sector, or a file of /proc: "[Errno 5] Input/output error" names nothing."""
+    with pytest.raises(CheckpointError, match="cannot read /proc/self/mem: Input/output error"):
+        DOORS[door]("/proc/self/mem")
+
+
 # ---- patterns of names -------------------------------------------------------------------------------
 
 PATTERNS = {rule.pattern: rule.reason for rule in XAVIER} | {by_name._BUFFERS.pattern: "buffer"}

@@ -62,6 +62,7 @@ BLOATED = {
     "numbers": b'{"a":[' + b"-0," * (SIZE // 3) + b"0]}",
     "free text": b'{"__metadata__":{' + b",".join(b'"%x":""' % i for i in range(SIZE // 12)) + b"}}",
     "a name": b'{"' + b"conv" * (SIZE // 4) + b'":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
+    "one wide character": ('{"__metadata__":{"a":"😀' + "x" * SIZE + '"},"b":0}').encode(),
     "keys of an entry": b'{"a":{' + b",".join(b'"%x":0' % i for i in range(SIZE // 12)) + b"}}",
     "tensors": b"{" + b",".join(
         b'"%x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % i for i in range(SIZE // 55)) + b"}",
@@ -115,6 +116,22 @@ def test_other_json_takes_a_small_multiple_of_its_length_too(tmp_path, kind, doo
     peak, error = peak_of(work)
     assert peak < 10_000_000 + 6 * SIZE, f"{peak / SIZE:.1f} times its length"
     assert error is not None
+
+
+@pytest.mark.parametrize("unit", ["x", "\\\\", '\\"', "\\u00e9", "\\ud83d\\ude00", "é", "😀", "\\ud83d\\ude00\\n"])
+@pytest.mark.parametrize("shift", [0, 1, 2, 3, 5, 7, 11])
+def test_a_long_string_is_cut_between_its_characters(unit, shift, monkeypatch):
+    """A plan in a file's metadata is 15 MB of text: cut inside an escape, it would read otherwise."""
+    monkeypatch.setattr(json_text, "_WINDOW", 64)
+    text = '"' + "x" * shift + unit * 500 + '"'
+    assert parse_object(('{"a": ' + text + "}").encode(), "t") == {"a": json.loads(text)}
+
+
+@pytest.mark.parametrize("fault", ["\\x", "\\u12", "\\u12g4", "\n", "\\"])
+def test_a_fault_far_inside_a_long_string_is_refused(fault, monkeypatch):
+    monkeypatch.setattr(json_text, "_WINDOW", 64)
+    with pytest.raises(CheckpointError, match="JSON"):
+        parse_object(('{"a": "' + "x" * 500 + fault + "x" * 500 + '"}').encode(), "t")
 
 
 def test_a_value_too_long_is_refused_by_its_key():

@@ -21,6 +21,10 @@ VALUE_LIMIT = 1 << 18
 _WINDOW = 1 << 16  # characters read at once, at least
 _FIRST = 1 << 9  # most values are shorter, and a longer one is decoded again
 _GROWTH = 8  # from the first length to the limit in a whole number of steps
+_WHOLE = re.compile(  # what a string may be cut behind: not an escape, nor a pair of them, that has only begun
+    r"""(?:[^"\\]++|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"""
+    r"""|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[0-9a-fA-F]{4}|(?=[^\\])|(?=\\[^u])))*+"""
+)
 _SPACE = re.compile(r"[ \t\n\r]*+")
 
 _short = reprlib.Repr()
@@ -126,16 +130,26 @@ class JsonText:
             raise self._refusal("Extra data")
 
     def _string(self) -> str:
-        """Return the string that comes next, however long it is."""
+        """Return the string that comes next, however long it is: decoded by pieces, of which few are wide."""
+        pieces: list[str] = []
         while True:
             try:
-                found, end = self._json.raw_decode(self._text, self._at)
+                last, self._at = self._json.raw_decode(self._text, self._at)
+                return "".join([*pieces, last])
             except ValueError as error:
-                if not self._more():
-                    raise self._refusal(str(error)) from None
-            else:
-                self._at = end
-                return str(found)
+                problem = str(error)
+            cut = _end_of_whole(self._text, self._at + 1)
+            if cut - self._at > _WINDOW:
+                pieces.append(self._decoded(self._text[self._at : cut] + '"'))
+                self._text, self._at = '"' + self._text[cut:], 0
+            elif not self._more():
+                raise self._refusal(problem)
+
+    def _decoded(self, string: str) -> str:
+        try:
+            return str(self._json.raw_decode(string)[0])
+        except ValueError as error:
+            raise self._refusal(str(error)) from None
 
     def _next_key(self, known: Container[str]) -> str:
         if self._peek() != '"':
@@ -188,6 +202,12 @@ class JsonText:
 
     def _refuse_constant(self, constant: str) -> Any:
         raise CheckpointError(f"{self._where}: {constant} is not JSON")
+
+
+def _end_of_whole(text: str, begin: int) -> int:
+    """Return where a string that goes on at `begin` may be cut."""
+    found = _WHOLE.match(text, begin)
+    return found.end() if found else begin
 
 
 def _once(text: bytes) -> Callable[[int], bytes]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from .._engine.checks import U64_LIMIT
 from ..errors import CheckpointError
 from .json_text import JsonText, quoted
+from .opening import read_bytes
 from .specs import TensorSpec, read_spec
 
 HEADER_LIMIT = 100_000_000
@@ -97,7 +98,7 @@ def read_header(file: BinaryIO, path: str) -> Header:
 def read_cut_header(file: BinaryIO, path: str) -> Header:
     """Read and check the header of an open file whose data may be missing, in whole or in part."""
     size = os.fstat(file.fileno()).st_size
-    prefix = file.read(_LENGTH_BYTES)
+    prefix = read_bytes(file, _LENGTH_BYTES, path)
     length = int.from_bytes(prefix, "little")
     if len(prefix) < _LENGTH_BYTES:
         raise CheckpointError(f"{path} is too short ({size} bytes) for a safetensors header")
@@ -107,13 +108,9 @@ def read_cut_header(file: BinaryIO, path: str) -> Header:
         raise CheckpointError(
             f"{path}: the header claims {length} bytes; the file has {size - _LENGTH_BYTES} after its length"
         )
-    return _walked(JsonText(_bounded(file, length), path), path, _LENGTH_BYTES + length)
-
-
-def _bounded(file: BinaryIO, length: int) -> Callable[[int], bytes]:
-    """Return a function that reads the next `length` bytes of a file, piece by piece."""
-    end = file.tell() + length
-    return lambda count: file.read(min(count, end - file.tell()))
+    start = _LENGTH_BYTES + length
+    text = JsonText(lambda count: read_bytes(file, min(count, start - file.tell()), path), path)
+    return _walked(text, path, start)
 
 
 def _walked(text: JsonText, path: str, start: int) -> Header:
