@@ -33,11 +33,13 @@ from .errors import CheckpointError as CheckpointError
 from .errors import DistributionError as DistributionError
 from .errors import DuplicateName as DuplicateName
 from .errors import EmptyName as EmptyName
+from .errors import EmptyNameInFile as EmptyNameInFile
 from .errors import EmptyNameSegment as EmptyNameSegment
 from .errors import FanSumOverflow as FanSumOverflow
 from .errors import FastinitError as FastinitError
 from .errors import InitializationError as InitializationError
 from .errors import InvalidNameCharacter as InvalidNameCharacter
+from .errors import InvalidNameInFile as InvalidNameInFile
 from .errors import InvalidTensorName as InvalidTensorName
 from .errors import PlanError as PlanError
 from .errors import ShapeProductOverflow as ShapeProductOverflow

@@ -179,14 +179,14 @@ def _mapping(descriptor: int) -> Iterator[mmap.mmap]:
 def _fill_all(
     plan: Plan, mapped: mmap.mmap, start: int, offsets: dict[str, int], progress: Progress | None
 ) -> None:
-    done = 0
+    done, total = 0, plan.nbytes
     for name, tensor in plan.items():
         memory = _memory(mapped, start + offsets[name], tensor)
         plan.array(name, out=memory)
         del memory  # an exported buffer would keep the file mapped
         done += tensor.nbytes
         if progress is not None:
-            progress(done, plan.nbytes, name)
+            progress(done, total, name)
 
 
 def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:

@@ -84,7 +84,7 @@ class InvalidTensorName(InitializationError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"tensor name {self.name!r} {self.reason}"
+        return f"tensor name {_quoted(self.name)} {self.reason}"
 
 
 class ZeroFanIn(InitializationError, ValueError):
@@ -188,3 +188,32 @@ class StreamOverlap(PlanError):
 
 class CheckpointError(FastinitError):
     """A checkpoint file cannot be written, or is not what its header must be."""
+
+
+class EmptyNameInFile(CheckpointError, EmptyName):
+    """A file calls a tensor by the empty string; `path` is the file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: a tensor's name is empty; give it one, for example 'decoder.query.weight'"
+
+
+class InvalidNameInFile(CheckpointError, InvalidTensorName):
+    """A file calls a tensor what nothing else can carry; `path` is the file, `name` and `reason` say why."""
+
+    def __init__(self, path: str, name: str, reason: str) -> None:
+        FastinitError.__init__(self, path, name, reason)
+        self.path = path
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {InvalidTensorName.__str__(self)}"
+
+
+def _quoted(name: str) -> str:
+    """Return the repr of a name, cut where it is longer than any sentence."""
+    return repr(name) if len(name) <= 80 else f"{name[:80]!r}..."

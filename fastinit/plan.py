@@ -24,10 +24,10 @@ from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state
 from ._engine.targets import as_dtype
 from ._escaping import escaped
-from ._files.json_text import parse_object
+from ._files.json_text import JsonText, quoted
 from ._files.safetensors import METADATA
 from ._files.sources import Source, read_specs
-from ._files.specs import TensorSpec
+from ._files.specs import TensorSpec, too_long_though_empty
 from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError, StreamOverlap
 from .policies import Rule, policy_rules, rule_for
 from .views.table import Table, counted, notebook
@@ -134,6 +134,8 @@ class Plan(Mapping[str, PlannedTensor]):
         self.policy = policy
         self.order = order
         self._tensors = {tensor.name: tensor for tensor in tensors}
+        self._draws = sum(tensor.draws for tensor in tensors)
+        self._nbytes = sum(tensor.nbytes for tensor in tensors)
 
     @classmethod
     def from_specs(
@@ -207,12 +209,12 @@ class Plan(Mapping[str, PlannedTensor]):
     @property
     def draws(self) -> int:
         """Draws the whole model consumes."""
-        return sum(tensor.draws for tensor in self.values())
+        return self._draws
 
     @property
     def nbytes(self) -> int:
         """Bytes of the whole model's data."""
-        return sum(tensor.nbytes for tensor in self.values())
+        return self._nbytes
 
     def array(self, name: str, *, out: object = None, index: Index | None = None) -> Array:
         """Return (a part of) the tensor called `name`, in `out` where given.
@@ -248,11 +250,10 @@ class Plan(Mapping[str, PlannedTensor]):
     def from_json(cls, text: str) -> Self:
         """Return the plan that `to_json` wrote; PlanError for anything else, in one sentence."""
         try:
-            data = parse_object(text, "the text")
-            if _part(data, "version") != VERSION:
-                raise PlanError(f"its version is {data['version']!r}; this fastinit reads {VERSION}")
-            tensors = [_read(name, entry) for name, entry in _mapping(data, "tensors").items()]
-            seed, policy, order = (_part(data, key) for key in ("seed", "policy", "order"))
+            head, tensors = _walked(text)
+            if _part(head, "version") != VERSION:
+                raise PlanError(f"its version is {quoted(head['version'])}; this fastinit reads {VERSION}")
+            seed, policy, order, _ = (_part(head, key) for key in ("seed", "policy", "order", "tensors"))
             return cls(as_u64(seed, "seed"), str(policy), order, tensors)
         except StreamOverlap:  # it names the two tensors
             raise
@@ -311,11 +312,28 @@ def _check(tensor: PlannedTensor) -> None:
     check_tensor_name(tensor.name)
     if tensor.name == METADATA:
         raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
+    problem = too_long_though_empty(tensor.dtype, tensor.shape)
+    if problem:
+        raise PlanError(f"tensor {tensor.name!r} {problem}")
     try:
         tensor.distribution.prepare(tensor.dtype)
         tensor.distribution.check(tensor.shape)
     except (InitializationError, ValueError) as error:
         raise PlanError(f"tensor {tensor.name!r}: {error}") from error
+
+
+def _walked(text: str) -> tuple[dict[str, Any], list[PlannedTensor]]:
+    """Read a plan's JSON text, tensor by tensor: all of it as JSON objects would take ten times its memory."""
+    walk, head, tensors = JsonText(text, "the text"), dict[str, Any](), dict[str, PlannedTensor]()
+    for key in walk.members(head):
+        if key != "tensors":
+            head[key] = walk.value()
+            continue
+        head[key] = True
+        for name in walk.members(tensors, "its 'tensors'"):
+            tensors[name] = _read(name, walk.value())
+    walk.end()
+    return head, list(tensors.values())
 
 
 def _read(name: str, entry: object) -> PlannedTensor:
@@ -325,7 +343,7 @@ def _read(name: str, entry: object) -> PlannedTensor:
     if not isinstance(shape, list) or len(shape) > MAX_AXES:
         raise PlanError(f"{where} needs a shape of at most {MAX_AXES} integers")
     if not isinstance(dtype, str) or dtype not in BY_NAME:
-        raise PlanError(f"{where} has dtype {dtype!r}; expected one of {', '.join(BY_NAME)}")
+        raise PlanError(f"{where} has dtype {quoted(dtype)}; expected one of {', '.join(BY_NAME)}")
     try:
         distribution = Distribution.from_json(_part(entry, "content", where))
         initializer, state = str(_part(entry, "scheme", where)), _part(entry, "state", where)
@@ -338,13 +356,6 @@ def _part(data: object, key: str, where: str = "it") -> Any:
     if not isinstance(data, Mapping) or key not in data:
         raise PlanError(f"{where} has no {key!r}")
     return data[key]
-
-
-def _mapping(data: object, key: str) -> Mapping[str, Any]:
-    found = _part(data, key)
-    if not isinstance(found, Mapping):
-        raise PlanError(f"its {key!r} are not a JSON object")
-    return found
 
 
 def _planned(name: str, spec: TensorSpec, rules: tuple[Rule, ...], stored_as: DType | None) -> PlannedTensor:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ._engine.axes import SPATIAL
-from ._engine.dtypes import DType
+from ._engine.dtypes import FLOATS, INTEGERS, DType
 from ._engine.initializer import Initializer
 from .errors import PlanError
 from .initializers import ONES, POSITIONS, XAVIER_UNIFORM, ZEROS
@@ -26,7 +26,8 @@ class Rule:
     reason : str
         What the tensors it matches are.
     pattern : str
-        Regular expression searched for in the name.
+        Regular expression searched for in the name, in time linear in its length: no part of it may be tried again
+        from every place of the name. "The last `conv`" is therefore ``^(?>.*conv)``.
     ranks : range
         Numbers of axes it applies to.
     initializer : Initializer or None
@@ -64,6 +65,8 @@ def _stacked(rank: int) -> str:  # noqa: ARG001
 
 
 _ANY = range(64)
+_CONVOLUTION = r"^(?>.*conv)[^.]*+(\.[^.]++)*\.weight$"
+_TOKENS = r"^(?>.*(token|position|pos_emb))[^.]*+(\.weight)?$"
 
 XAVIER = (
     Rule("position indices", r"(^|[._])position_ids$", range(1, 64), POSITIONS, is_float=False),
@@ -79,8 +82,8 @@ XAVIER = (
     Rule("norm gain", r"(^|\.)(weight|gamma)$", range(1, 2), ONES),
     Rule("norm offset", r"(^|\.)beta$", range(1, 2), ZEROS),
     Rule("matrix", r"", range(2, 3), XAVIER_UNIFORM),
-    Rule("convolution kernel", r"conv[^.]*(\.[^.]+)*\.weight$", range(3, 6), XAVIER_UNIFORM, _convolution),
-    Rule("tokens, positions", r"(token|position|pos_emb)[^.]*(\.weight)?$", range(3, 4), XAVIER_UNIFORM, _stacked),
+    Rule("convolution kernel", _CONVOLUTION, range(3, 6), XAVIER_UNIFORM, _convolution),
+    Rule("tokens, positions", _TOKENS, range(3, 4), XAVIER_UNIFORM, _stacked),
     Rule("stacked experts", r"(^|[._])experts[._]", range(3, 4), XAVIER_UNIFORM, _stacked),
     Rule("convolution kernel", r"(^|\.)weight$", range(3, 6), XAVIER_UNIFORM, _convolution),
 )
@@ -105,6 +108,11 @@ def rule_for(rules: tuple[Rule, ...], name: str, shape: tuple[int, ...], dtype: 
     PlanError
         If no rule does, or the one that does refuses the tensor: nothing is filled by guesswork.
     """
+    if dtype.is_foreign:
+        raise PlanError(
+            f"tensor {name!r} {list(shape)} is refused: nothing here fills its dtype {dtype.tag}, only "
+            f"{', '.join(dtype.tag for dtype in FLOATS + INTEGERS)}; leave it out of the specs"
+        )
     for rule in rules:
         if rule.matches(name, shape, dtype):
             if rule.initializer is None:

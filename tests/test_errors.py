@@ -65,6 +65,18 @@ FAMILY = [
         ["'left'", "'right'", "overlap"],
     ),
     (errors.CheckpointError("no"), (FastinitError,), {}, ["no"]),
+    (
+        errors.EmptyNameInFile("m.safetensors"),
+        (errors.CheckpointError, errors.EmptyName, ValueError),
+        {"path": "m.safetensors"},
+        ["m.safetensors", "empty"],
+    ),
+    (
+        errors.InvalidNameInFile("m.safetensors", "a\n", "has a control character"),
+        (errors.CheckpointError, errors.InvalidTensorName, ValueError),
+        {"path": "m.safetensors", "name": "a\n", "reason": "has a control character"},
+        ["m.safetensors", r"'a\n'", "control character"],
+    ),
     (InitializationError("no"), (FastinitError,), {}, ["no"]),
     (FastinitError("no"), (Exception,), {}, ["no"]),
 ]

@@ -428,7 +428,7 @@ def test_a_planned_tensor_refuses_what_no_plan_can_hold(change, said):
         ("{", "is not valid JSON"),
         ("{}", "it has no 'version'"),
         ('{"version": 2}', "its version is 2; this fastinit reads 1"),
-        ('{"version": 1, "tensors": []}', "its 'tensors' are not a JSON object"),
+        ('{"version": 1, "tensors": []}', "its 'tensors': expected a JSON object, got list"),
         ('{"version": 1, "tensors": {"w": 3}}', "tensor 'w' has no 'shape'"),
         ('{"version": 1, "tensors": {}}', "it has no 'seed'"),
         ('{"version": 1, "seed": -1, "policy": "x", "order": "named", "tensors": {}}', "seed must be between"),

@@ -64,7 +64,8 @@ HOSTILE = [
     ("NaN", safetensors_bytes(b'{"a": NaN}'), "NaN"),
     ("Infinity", safetensors_bytes(b'{"a": -Infinity}'), "Infinity"),
     ("an integer of a million digits", safetensors_bytes(b'{"a": ' + b"9" * 1_000_000 + b"}"), "JSON"),
-    ("a tensor twice", safetensors_bytes(b'{"w":1,"w":2}'), "'w' occurs twice"),
+    ("a tensor twice", safetensors_bytes(b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"w":2}'),
+     "'w' occurs twice"),
     ("a key of a tensor twice", safetensors_bytes(b'{"w":{"dtype":"F32","dtype":"F64"}}'), "'dtype' occurs twice"),
     ("a tensor that is a list", safetensors_bytes({"w": ["F32", [2, 2], [0, 16]]}, bytes(16)), "dtype and shape"),
     ("a tensor that is null", safetensors_bytes({"w": None}), "dtype and shape"),
@@ -85,7 +86,7 @@ HOSTILE = [
     ("an axis of 2**64", safetensors_bytes(one(shape=[U64, 0]), bytes(16)), "shape"),
     ("2**64 bytes", safetensors_bytes(one(shape=[2**31, 2**31]), bytes(16)), r"2\*\*64"),
     ("elements that wrap to few", safetensors_bytes(one(shape=[2**32, 2**32 + 4]), bytes(16)), r"2\*\*64"),
-    ("very many axes", safetensors_bytes(one(shape=[U64 - 1] * 300_000), bytes(16)), "axes"),
+    ("very many axes", safetensors_bytes(one(shape=[U64 - 1] * 10_000), bytes(16)), "axes"),
     ("too few bytes for the shape", safetensors_bytes(one(shape=[2, 3]), bytes(16)), "need 24"),
     ("too many bytes for the shape", safetensors_bytes(one(shape=[1]), bytes(16)), "need 4"),
     ("too few bytes for the dtype", safetensors_bytes(one(dtype="F64"), bytes(16)), "need 32"),
@@ -203,7 +204,7 @@ JSON_LAYOUTS = [
     ("deep nesting", b"[" * 200_000, "JSON"),
     ("no shape", b'{"a":{"dtype":"F32"}}', "dtype and shape"),
     ("negative", b'{"a":{"dtype":"F32","shape":[-1]}}', "shape"),
-    ("unknown dtype", b'{"a":{"dtype":"BOOL","shape":[1]}}', "'a' has dtype 'BOOL'"),
+    ("unknown dtype", b'{"a":{"dtype":"F31","shape":[1]}}', "'a' has dtype 'F31'"),
 ]
 
 
@@ -326,7 +327,7 @@ SHAPES = st.lists(st.integers(-1, 5) | st.sampled_from([2**31, 2**63, U64 - 1, U
 OFFSETS = st.lists(st.integers(0, 40) | st.sampled_from([-1, 2**63, U64, 0.5, None]), min_size=1, max_size=3)
 ENTRIES = st.fixed_dictionaries(
     {
-        "dtype": st.sampled_from(["F32", "U8", "BF16", "F64", "X", None, 4]),
+        "dtype": st.sampled_from(["F32", "U8", "BF16", "F64", "BOOL", "C64", "F4", "F6_E2M3", "X", None, 4]),
         "shape": SHAPES,
         "data_offsets": OFFSETS,
     }

@@ -28,13 +28,15 @@ class DType:
     word : str
         The command line's name.
     itemsize : int
-        Bytes.
+        Bytes of an element; of `packed` elements where an element is narrower than a byte.
     significand : int or None
         Stored bits of the significand, the implicit one not counted; None for integers, which take constants and
         positions but no draws.
     least_exponent, greatest_exponent : int or None
         The smallest positive value is ``2**least_exponent``, a subnormal; the largest lies below
         ``2**(greatest_exponent + 1)``.
+    packed : int
+        Elements that share `itemsize` bytes.
     code : int
         The core's number of it, from the one list in csrc/fastinit.h; -1 for integers.
     """
@@ -46,6 +48,7 @@ class DType:
     significand: int | None = None
     least_exponent: int | None = None
     greatest_exponent: int | None = None
+    packed: int = 1
 
     code: int = field(init=False)
 
@@ -56,6 +59,15 @@ class DType:
     def is_float(self) -> bool:
         """Whether weights can be drawn into it."""
         return self.code >= 0
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether files may hold it, but nothing here fills or measures it."""
+        return self in FOREIGN
+
+    def nbytes(self, size: int) -> int:
+        """Return the bytes of `size` elements."""
+        return size // self.packed * self.itemsize
 
     @property
     def bits(self) -> np.dtype[Any]:
@@ -91,9 +103,19 @@ INTEGERS = (
     DType("uint16", "U16", "u16", 2),
     DType("uint8", "U8", "u8", 1),
 )
+FOREIGN = (
+    DType("bool", "BOOL", "bool", 1),
+    DType("complex64", "C64", "c64", 8),
+    DType("float8_e8m0fnu", "F8_E8M0", "f8_e8m0", 1),
+    DType("float8_e4m3fnuz", "F8_E4M3FNUZ", "f8_e4m3fnuz", 1),
+    DType("float8_e5m2fnuz", "F8_E5M2FNUZ", "f8_e5m2fnuz", 1),
+    DType("float6_e2m3fn", "F6_E2M3", "f6_e2m3", 3, packed=4),
+    DType("float6_e3m2fn", "F6_E3M2", "f6_e3m2", 3, packed=4),
+    DType("float4_e2m1fn", "F4", "f4", 1, packed=2),
+)
 FLOAT64 = FLOATS[0]
 BY_NAME = {dtype.name: dtype for dtype in FLOATS + INTEGERS}
-BY_TAG = {dtype.tag: dtype for dtype in FLOATS + INTEGERS}
+BY_TAG = {dtype.tag: dtype for dtype in FLOATS + INTEGERS + FOREIGN}
 BY_WORD = {dtype.word: dtype for dtype in FLOATS}
 FLOAT_NAMES = ", ".join(dtype.name for dtype in FLOATS)
 

@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections.abc import Iterable
 
 from ..errors import DuplicateName, EmptyName, EmptyNameSegment, InvalidNameCharacter, InvalidTensorName
 
+NAME_LIMIT = 1 << 13
+"""The most characters of a tensor's name; the longest names in the wild have about a hundred."""
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # Unicode's categories Cc and Cs, whole
 _DOT = ord(".")
 _ALLOWED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_")
 
@@ -61,16 +65,19 @@ an underscore or a dot; got 0x44 ('D')
 
 
 def check_tensor_name(name: str) -> None:
-    """Check a tensor or stream name: non-empty text without control characters or lone surrogates."""
+    """Check a tensor or stream name: non-empty and not too long, without control characters or lone surrogates."""
     if not isinstance(name, str):
         raise TypeError(f"a tensor name must be a str, got {name!r} ({type(name).__name__})")
     if not name:
         raise EmptyName()
-    for index, character in enumerate(name):
-        category = unicodedata.category(character)
-        if category in ("Cc", "Cs"):
-            kind = "a control character" if category == "Cc" else "a lone surrogate, which UTF-8 cannot carry,"
-            raise InvalidTensorName(name, f"has {kind} at index {index} (U+{ord(character):04X})")
+    if len(name) > NAME_LIMIT:
+        raise InvalidTensorName(name, f"has {len(name):,} characters; at most {NAME_LIMIT:,} are supported")
+    found = _UNPRINTABLE.search(name)
+    if found:
+        character = ord(found[0])
+        is_surrogate = 0xD800 <= character <= 0xDFFF
+        kind = "a lone surrogate, which UTF-8 cannot carry," if is_surrogate else "a control character"
+        raise InvalidTensorName(name, f"has {kind} at index {found.start()} (U+{character:04X})")
 
 
 def refuse_duplicates(names: Iterable[str]) -> None:

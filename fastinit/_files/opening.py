@@ -8,6 +8,8 @@ from typing import BinaryIO
 
 from ..errors import CheckpointError
 
+_LEAST = 1 << 16  # bytes: files of /proc say that they are empty
+
 
 def open_file(path: Path, refusal: type[Exception] = CheckpointError) -> BinaryIO:
     """Open a file to read its bytes, or raise `refusal`: one sentence about that file."""
@@ -19,9 +21,18 @@ def open_file(path: Path, refusal: type[Exception] = CheckpointError) -> BinaryI
         raise refusal(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def read_bytes(file: BinaryIO, count: int, path: Path | str) -> bytes:
+    """Return the next `count` bytes of an open file, or raise CheckpointError where they cannot be read."""
+    try:
+        return file.read(count)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+
+
 def read_bounded(path: Path, limit: int, what: str) -> bytes:
     """Return the bytes of a file that is at most `limit` bytes long; CheckpointError for any other."""
     with open_file(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:  # said before any of it is in memory
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:  # said before any of it is in memory
             raise CheckpointError(f"{path} is larger than {limit} bytes, too large for {what}")
-        return file.read(limit)
+        return read_bytes(file, max(size, _LEAST), path)  # to ask for `limit` bytes would take room for them

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from .._engine.checks import U64_LIMIT
 from ..errors import CheckpointError
-from .json_text import parse_object
-from .specs import TensorSpec, specs_of
+from .json_text import JsonText, quoted
+from .opening import read_bytes
+from .specs import TensorSpec, read_spec
 
 HEADER_LIMIT = 100_000_000
 """The largest header the format allows, in bytes."""
@@ -25,6 +27,9 @@ METADATA = "__metadata__"
 
 DATA_ALIGNMENT = 64
 """The data starts at a multiple of it: a line of the cache, and of a vector."""
+
+METADATA_KEYS = 1 << 16
+"""The most keys of the header's free text; the files in the wild have a hundred at most."""
 
 _LENGTH_BYTES = 8
 
@@ -93,7 +98,7 @@ def read_header(file: BinaryIO, path: str) -> Header:
 def read_cut_header(file: BinaryIO, path: str) -> Header:
     """Read and check the header of an open file whose data may be missing, in whole or in part."""
     size = os.fstat(file.fileno()).st_size
-    prefix = file.read(_LENGTH_BYTES)
+    prefix = read_bytes(file, _LENGTH_BYTES, path)
     length = int.from_bytes(prefix, "little")
     if len(prefix) < _LENGTH_BYTES:
         raise CheckpointError(f"{path} is too short ({size} bytes) for a safetensors header")
@@ -103,32 +108,68 @@ def read_cut_header(file: BinaryIO, path: str) -> Header:
         raise CheckpointError(
             f"{path}: the header claims {length} bytes; the file has {size - _LENGTH_BYTES} after its length"
         )
-    data = parse_object(file.read(length), path)
-    metadata = data.pop(METADATA, {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise CheckpointError(f"{path}: {METADATA} must map strings to strings")
-    if not all(_is_unicode(text) for pair in metadata.items() for text in pair):
-        raise CheckpointError(f"{path}: {METADATA} has a lone surrogate, which UTF-8 cannot carry")
-    specs = specs_of(data, path)
     start = _LENGTH_BYTES + length
-    spans = sorted((_span(data[name], name, path), name) for name in specs)
-    expected = 0
-    for (begin, end), name in spans:
+    text = JsonText(lambda count: read_bytes(file, min(count, start - file.tell()), path), path)
+    return _walked(text, path, start)
+
+
+def _walked(text: JsonText, path: str, start: int) -> Header:
+    """Read a header entry by entry; its data starts at byte `start`."""
+    specs: dict[str, TensorSpec] = {}
+    offsets: dict[str, int] = {}
+    metadata: dict[str, str] | None = None
+    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}  # most tensors have the shape of others
+    for name in text.members(specs):
+        if name == METADATA:
+            if metadata is not None:
+                raise CheckpointError(f"{path}: key {name!r} occurs twice")
+            metadata = _metadata(text, path)
+            continue
+        entry = text.value()
+        spec = read_spec(name, entry, path)
+        specs[name] = TensorSpec(spec.dtype, shapes.setdefault(spec.shape, spec.shape))
+        begin, end = _span(entry, name, path)
+        if end - begin != spec.nbytes:
+            raise CheckpointError(
+                f"{path}: tensor {name!r} spans {end - begin} bytes, but its shape and dtype need {spec.nbytes}"
+            )
+        offsets[name] = start + begin
+    text.end()
+    return Header(specs, offsets, metadata or {}, _end(specs, offsets, start, path))
+
+
+def _end(specs: Mapping[str, TensorSpec], offsets: Mapping[str, int], start: int, path: str) -> int:
+    """Return where the last tensor ends; each begins where another ends, so that no byte is unaccounted for."""
+    expected = start
+    for name in sorted(specs, key=lambda name: (offsets[name], specs[name].nbytes)):
+        begin, end = offsets[name], offsets[name] + specs[name].nbytes
         if begin != expected:
             problem = "overlaps the tensor before it" if begin < expected else "leaves a hole before it"
-            raise CheckpointError(f"{path}: tensor {name!r} at bytes {begin} to {end} {problem}")
-        if end - begin != specs[name].nbytes:
-            raise CheckpointError(
-                f"{path}: tensor {name!r} spans {end - begin} bytes, "
-                f"but its shape and dtype need {specs[name].nbytes}"
-            )
+            raise CheckpointError(f"{path}: tensor {name!r} at bytes {begin - start} to {end - start} {problem}")
         expected = end
-    offsets = {name: start + begin for (begin, _), name in spans}
-    return Header(specs, offsets, metadata, start + expected)
+    return expected
+
+
+def _metadata(text: JsonText, path: str) -> dict[str, str]:
+    """Read the header's free text."""
+    found: dict[str, str] = {}
+    for key in text.members(found, f"{path}: {METADATA}"):
+        value = text.value()
+        if not isinstance(value, str):
+            raise CheckpointError(f"{path}: {METADATA} must map strings to strings")
+        if not (_is_unicode(key) and _is_unicode(value)):
+            raise CheckpointError(f"{path}: {METADATA} has a lone surrogate, which UTF-8 cannot carry")
+        if len(found) == METADATA_KEYS:
+            raise CheckpointError(f"{path}: {METADATA} has more than {METADATA_KEYS:,} keys")
+        found[key] = value
+    return found
 
 
 def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return text.isascii() or _SURROGATE.search(text) is None
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _span(entry: Any, name: str, path: str) -> tuple[int, int]:
@@ -139,5 +180,7 @@ def _span(entry: Any, name: str, path: str) -> tuple[int, int]:
         or not all(type(n) is int and 0 <= n < U64_LIMIT for n in offsets)
         or offsets[0] > offsets[1]
     ):
-        raise CheckpointError(f"{path}: tensor {name!r} must have two ascending data_offsets, got {offsets!r}")
+        raise CheckpointError(
+            f"{path}: tensor {name!r} must have two ascending data_offsets, got {quoted(offsets)}"
+        )
     return offsets[0], offsets[1]

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PlanError
-from .json_text import parse_object
+from .json_text import JsonText
 from .opening import open_file, read_bounded
 from .safetensors import HEADER_LIMIT, METADATA, read_cut_header
-from .specs import TensorSpec, specs_of
+from .specs import TensorSpec, read_spec, specs_of
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 """A file, a bundled model's name, or ``{name: {"dtype": "F32", "shape": [2, 3]}}``."""
@@ -52,7 +52,7 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
         If the file describes no model.
     """
     if isinstance(source, Mapping):
-        return _described(source, "specs")
+        return specs_of({name: entry for name, entry in source.items() if name != METADATA}, "specs", _KEYS)
     path = Path(source)
     if path.is_file():
         return _file_specs(path)
@@ -61,16 +61,22 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
             f"no file {str(source)!r}, and no bundled model of that name; "
             f"bundled are {', '.join(bundled_models())}"
         )
-    where = f"model {source}"
-    return _described(parse_object((_MODELS / f"{source}.json").read_bytes(), where), where)
+    return _described((_MODELS / f"{source}.json").read_bytes(), f"model {source}")
 
 
 def _file_specs(path: Path) -> dict[str, TensorSpec]:
     if path.suffix == ".json":
-        return _described(parse_object(read_bounded(path, HEADER_LIMIT, "specs"), str(path)), str(path))
+        return _described(read_bounded(path, HEADER_LIMIT, "specs"), str(path))
     with open_file(path) as file:
         return read_cut_header(file, str(path)).specs
 
 
-def _described(entries: Mapping[str, Any], where: str) -> dict[str, TensorSpec]:
-    return specs_of({name: entry for name, entry in entries.items() if name != METADATA}, where, _KEYS)
+def _described(text: bytes, where: str) -> dict[str, TensorSpec]:
+    """Read specs from JSON text, entry by entry."""
+    walk, found = JsonText(text, where), dict[str, TensorSpec]()
+    for name in walk.members(found):
+        entry = walk.value()
+        if name != METADATA:
+            found[name] = read_spec(name, entry, where, _KEYS)
+    walk.end()
+    return found

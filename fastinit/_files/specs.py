@@ -9,7 +9,8 @@ from typing import Any
 from .._engine.checks import MAX_AXES, U64_LIMIT, size_of
 from .._engine.dtypes import BY_TAG, DType
 from .._engine.names import check_tensor_name
-from ..errors import CheckpointError
+from ..errors import CheckpointError, EmptyName, EmptyNameInFile, InvalidNameInFile, InvalidTensorName
+from .json_text import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class TensorSpec:
     @property
     def nbytes(self) -> int:
         """Bytes of its data."""
-        return self.size * self.dtype.itemsize
+        return self.dtype.nbytes(self.size)
 
 
 def specs_of(
@@ -56,25 +57,72 @@ def specs_of(
     return specs
 
 
+def read_spec(name: str, entry: Any, file: str, known: Collection[str] | None = None) -> TensorSpec:
+    """Return the spec that an entry of a file describes, as `specs_of` does; every error names the file.
+
+    Raises
+    ------
+    CheckpointError
+        For an entry that is not a spec.
+    EmptyNameInFile, InvalidNameInFile
+        For a name that no tensor can have.
+    """
+    try:
+        check_tensor_name(name)
+    except EmptyName:
+        raise EmptyNameInFile(file) from None
+    except InvalidTensorName as error:
+        raise InvalidNameInFile(file, name, error.reason) from None
+    return _spec(name, entry, file, known)
+
+
+def too_long_though_empty(dtype: DType, shape: tuple[int, ...]) -> str:
+    """Say why no array has the shape of an empty tensor, "" where one can: numpy multiplies the other axes."""
+    if 0 not in shape or _size_without_zeros(shape) * dtype.itemsize < _ARRAY_LIMIT:
+        return ""
+    return f"is empty, but its other axes multiply to 2**63 bytes or more, which no array can have: {list(shape)}"
+
+
+_ARRAY_LIMIT = 1 << 63  # bytes; numpy counts them in a signed word
+
+
+def _size_without_zeros(shape: tuple[int, ...]) -> int:
+    return size_of(tuple(n for n in shape if n))
+
+
 def _spec(name: str, entry: Any, where: str, known: Collection[str] | None) -> TensorSpec:
     if not isinstance(entry, Mapping) or "dtype" not in entry or "shape" not in entry:
         raise CheckpointError(f"{where}: tensor {name!r} must state its dtype and shape")
     unknown = [] if known is None else [key for key in entry if key not in known]
     if unknown:
         raise CheckpointError(
-            f"{where}: tensor {name!r} has the key {unknown[0]!r}, which nothing here reads; an entry states "
-            "dtype and shape, and a policy decides the rest"
+            f"{where}: tensor {name!r} has the key {quoted(unknown[0])}, which nothing here reads; an entry "
+            "states dtype and shape, and a policy decides the rest"
         )
-    tag, shape = entry["dtype"], entry["shape"]
+    tag = entry["dtype"]
     dtype = BY_TAG.get(tag) if isinstance(tag, str) else None
     if dtype is None:
-        raise CheckpointError(f"{where}: tensor {name!r} has dtype {tag!r}; supported are {', '.join(BY_TAG)}")
+        raise CheckpointError(
+            f"{where}: tensor {name!r} has dtype {quoted(tag)}; safetensors has {', '.join(BY_TAG)}"
+        )
+    return TensorSpec(dtype, _shape(f"{where}: tensor {name!r}", dtype, entry["shape"]))
+
+
+def _shape(tensor: str, dtype: DType, shape: Any) -> tuple[int, ...]:
+    """Return the checked shape of an entry."""
     if not isinstance(shape, list | tuple) or not all(type(n) is int and 0 <= n < U64_LIMIT for n in shape):
-        raise CheckpointError(f"{where}: tensor {name!r} must have a shape of non-negative integers")
+        raise CheckpointError(f"{tensor} must have a shape of non-negative integers")
     if len(shape) > MAX_AXES:  # before their product: of a million huge entries it would take hours
-        raise CheckpointError(f"{where}: tensor {name!r} has {len(shape)} axes; at most {MAX_AXES} are supported")
-    spec = TensorSpec(dtype, tuple(shape))
+        raise CheckpointError(f"{tensor} has {len(shape)} axes; at most {MAX_AXES} are supported")
     # An axis of zero empties the tensor, but other readers multiply the rest first.
-    if size_of(tuple(n for n in shape if n)) * dtype.itemsize >= U64_LIMIT:
-        raise CheckpointError(f"{where}: tensor {name!r} has axes that multiply to more than 2**64 - 1 bytes")
-    return spec
+    if dtype.nbytes(_size_without_zeros(tuple(shape))) >= U64_LIMIT:
+        raise CheckpointError(f"{tensor} has axes that multiply to more than 2**64 - 1 bytes")
+    problem = too_long_though_empty(dtype, tuple(shape))
+    if problem:
+        raise CheckpointError(f"{tensor} {problem}")
+    if size_of(tuple(shape)) % dtype.packed:
+        raise CheckpointError(
+            f"{tensor} has {size_of(tuple(shape))} elements; {dtype.tag} needs a multiple of {dtype.packed}, "
+            "which fill whole bytes"
+        )
+    return tuple(shape)

@@ -45,7 +45,10 @@ def deliver(options: argparse.Namespace, result: Result) -> int:
         from ..views import page  # noqa: PLC0415
 
         page.save(result.page(), options.html)
-    print_either(options, result.facts(), result.lines())
+    if options.json:  # neither form is made for nothing: a checkpoint has thousands of tensors
+        print(json.dumps(result.facts()))
+    else:
+        print("\n".join(result.lines()))
     return int(options.status)
 
 

@@ -10,7 +10,7 @@ from ..policies import XAVIER
 
 _BUFFERS = re.compile(
     r"rotary|inv_freq|freqs|sinusoid|mask$|(^|[._])((cos|sin)(_?cached?)?|pe)$"
-    r"|(norm[^.]*|(^|\.)ln(_[^.]+)?)\.(weight|scale|gamma|gain)$"
+    r"|(^(?>.*norm)[^.]*+|(^|\.)ln(_[^.]++)?)\.(weight|scale|gamma|gain)$"  # the last "norm": linear in the length
 )
 _POSITIONS = re.compile(r"pos(ition)?s?(_|\.|$)|pos_?emb")
 

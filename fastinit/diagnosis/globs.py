@@ -51,6 +51,11 @@ class Globs:
         return next((glob for glob in self._stds if fnmatch.fnmatchcase(name, glob)), None)
 
 
+_SEARCHED = 1000  # names: a search for near ones takes longer than a glob
+_LENGTH = 200  # characters of a name; longer ones are not typed by hand
+
+
 def _near(glob: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(glob, names, 3, 0.3) or names[:3]
+    searched = [name for name in names[:_SEARCHED] if len(name) <= _LENGTH]
+    near = difflib.get_close_matches(glob[:_LENGTH], searched, 3, 0.3) or [name[:_LENGTH] for name in names[:3]]
     return f"names here look like {', '.join(map(repr, near))}" if near else "there is none here"

@@ -21,7 +21,7 @@ from . import by_name
 from .expected import Expected, of_planned
 from .globs import Globs
 from .measured import Measured, measured
-from .result import Diagnosis, Finding, TensorDiagnosis
+from .result import NOT_READ, Diagnosis, Finding, TensorDiagnosis
 from .stored import StoredTensor, open_checkpoint, summaries
 from .verdicts import faults
 from .whole import differences, equal, first_draws
@@ -156,7 +156,7 @@ def _by_policy(tensors: Sequence[StoredTensor], seed: SupportsIndex, policy: str
 def _expected(tensor: StoredTensor, planned: PlannedTensor | None) -> Expected | None:
     if planned is None or planned.shape != tensor.spec.shape or not planned.dtype.is_float:
         return None
-    return of_planned(planned, tensor.spec.dtype)
+    return of_planned(planned, tensor.spec.dtype) if tensor.spec.dtype.is_float else None
 
 
 def _judge(tensor: StoredTensor, summary: _core.Summary, e: Expected | None) -> tuple[Measured, list[Finding]]:
@@ -182,10 +182,9 @@ def _tensors(
         for name in finding.tensors:
             kinds.setdefault(name, []).append(finding.kind)
 
-    def verdict(name: str) -> str:
-        good = "good" if expected[name] and name in found else ""
-        return ", ".join(kinds.get(name, ())) or good
+    def verdict(t: StoredTensor) -> str:
+        good = "good" if expected[t.name] and t.name in found else ""
+        unread = [NOT_READ] if t.spec.dtype.is_foreign else []
+        return ", ".join([*kinds.get(t.name, ()), *unread]) or good
 
-    return tuple(
-        TensorDiagnosis(t.name, t.spec, found.get(t.name), expected[t.name], verdict(t.name)) for t in tensors
-    )
+    return tuple(TensorDiagnosis(t.name, t.spec, found.get(t.name), expected[t.name], verdict(t)) for t in tensors)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._engine.dtypes import FLOATS
 from .._files.specs import TensorSpec
 from ..views.result import Result
 from ..views.table import Cell, Table, counted
@@ -14,6 +15,12 @@ from .measured import Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+NOT_READ = "not read"
+"""The verdict on a tensor whose dtype nothing here measures: the others of its file are judged all the same."""
+
+_NAMED = 3  # tensors that a sentence on many names
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +60,11 @@ class TensorDiagnosis:
     spec : TensorSpec
         Its dtype and shape.
     measured : Measured or None
-        None of integers and empty tensors.
+        None of integers, of dtypes that are not read, and of empty tensors.
     expected : Expected or None
         None where neither a plan nor a rule speaks of it.
     verdict : str
-        "good", the kinds of its findings, or "" where there was nothing to judge it by.
+        "good", the kinds of its findings, `NOT_READ`, or "" where there was nothing to judge it by.
     """
 
     name: str
@@ -134,11 +141,11 @@ class Diagnosis(Result):
         return [*self._table().lines(), "", *findings, *self.conclusions()]
 
     def conclusions(self) -> list[str]:
-        """Return a sentence on the draws, where there is a plan, and one on the whole."""
-        judged = sum(bool(tensor.verdict) for tensor in self.tensors)
+        """Return sentences on the draws, where there is a plan, on what was not read, and on the whole."""
+        judged = sum(bool(tensor.verdict) and not tensor.spec.dtype.is_foreign for tensor in self.tensors)
         found = counted(len(self.findings), "finding") if self.findings else "nothing wrong found"
         whole = f"{self.path}: {counted(len(self.tensors), 'tensor')}, {judged:,} judged, {found}"
-        return [*self._on_the_draws(), whole]
+        return [*self._on_the_draws(), *self._on_the_unread(), whole]
 
     def _on_the_draws(self) -> list[str]:
         if self.drawn is None or not self.drawn[1]:
@@ -148,6 +155,15 @@ class Diagnosis(Result):
         doubt = "" if equal else ": trained since, or made from another seed or by another program"
         tensors = counted(compared, "tensor")
         return [f"{equal:,} of {tensors} {begin} with the very weights the plan draws{doubt}"]
+
+    def _on_the_unread(self) -> list[str]:
+        unread = [tensor for tensor in self.tensors if tensor.spec.dtype.is_foreign]
+        if not unread:
+            return []
+        named = ", ".join(f"{tensor.name!r} ({tensor.spec.dtype.tag})" for tensor in unread[:_NAMED])
+        more = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
+        readable = ", ".join(dtype.tag for dtype in FLOATS)
+        return [f"{counted(len(unread), 'tensor')} not read: {named}{more}; weights are read as {readable} only"]
 
     def facts(self) -> dict[str, Any]:
         """Return the diagnosis as plain JSON; a number that is not finite is None."""

@@ -1,4 +1,4 @@
-"""Tensors where they lie in ``.safetensors`` files: read in chunks into small buffers, summed up, compared.
+"""Tensors where they lie in ``.safetensors`` files: read in chunks into small buffers, summed up, digested.
 
 Files are read, not mapped: the pages of a mapped file count as the process's memory, and a checkpoint may be
 larger than that.
@@ -7,11 +7,11 @@ larger than that.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +20,13 @@ import numpy as np
 from .. import _core
 from .._engine.cpus import default_threads
 from .._engine.narrow import widened
-from .._files.json_text import parse_object
+from .._files.json_text import JsonText, quoted
 from .._files.opening import open_file, read_bounded
 from .._files.reading import read_at
 from .._files.safetensors import HEADER_LIMIT, Header, read_header
 from .._files.specs import TensorSpec
 from ..checkpoint import Progress
-from ..errors import CheckpointError, InitializationError
+from ..errors import CheckpointError
 
 _Array = np.ndarray[Any, Any]
 
@@ -99,49 +99,13 @@ class StoredTensor:
         begins = [(size - length) * i // (_STRETCHES - 1) for i in range(_STRETCHES)]
         return np.concatenate([self.values(begin, length) for begin in begins])
 
-    def same_bytes(self, begin: int, other: StoredTensor, other_begin: int, length: int) -> bool:
-        """Say whether `length` bytes from `begin` on equal those of `other` from `other_begin` on."""
-        for at in range(0, length, CHUNK_BYTES):
-            step = min(CHUNK_BYTES, length - at)
-            if self.read(begin + at, bytearray(step)) != other.read(other_begin + at, bytearray(step)):
-                return False
-        return True
-
-    def repeats(self) -> tuple[int, int] | None:
-        """Return (axis, parts) where a cut into `parts` along an axis gives equal parts; None where none does.
-
-        The number of parts is the largest: all divisors of the axis' length are tried in descending order.
-        """
-        shape, itemsize = self.spec.shape, self.spec.dtype.itemsize
-        for axis, length in enumerate(shape):
-            block = itemsize * math.prod(shape[axis:])
-            if length < 2 or len(shape) < 2:
-                continue
-            for parts in _divisors(length)[:0:-1]:
-                if self._has_period(block, block // parts):
-                    return axis, parts
-        return None
-
-    def _has_period(self, block: int, period: int) -> bool:
-        """Say whether every block of `block` bytes repeats its first `period` bytes."""
-        glance = min(64, block - period)
-        if self.read(0, bytearray(glance)) != self.read(period, bytearray(glance)):
-            return False
-        if block > CHUNK_BYTES:
-            begins = range(0, self.spec.nbytes, block)
-            return all(self.same_bytes(begin, self, begin + period, block - period) for begin in begins)
-        step = CHUNK_BYTES // block * block
-        for begin in range(0, self.spec.nbytes, step):
-            size = min(step, self.spec.nbytes - begin)
-            rows = np.frombuffer(self.read(begin, bytearray(size)), np.uint8).reshape(-1, block)
-            if not np.array_equal(rows[:, period:], rows[:, :-period]):
-                return False
-        return True
-
-
-def _divisors(number: int) -> list[int]:
-    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    return sorted({*small, *(number // d for d in small)})
+    def digest(self) -> bytes:
+        """Return a digest of the tensor's bytes: two tensors have one digest where they are equal to the bit."""
+        found, nbytes = blake2b(), self.spec.nbytes
+        buffer = memoryview(bytearray(min(CHUNK_BYTES, nbytes)))
+        for at in range(0, nbytes, CHUNK_BYTES):
+            found.update(self.read(at, buffer[: min(CHUNK_BYTES, nbytes - at)]))
+        return found.digest()
 
 
 @contextlib.contextmanager
@@ -187,10 +151,7 @@ def shards(path: str | os.PathLike[str]) -> tuple[Path, ...]:
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
     file = stack.enter_context(open_file(path))
-    try:
-        return file.fileno(), read_header(file, str(path))
-    except InitializationError as error:  # of a name that no tensor can have, which does not say where it stands
-        raise CheckpointError(f"{path}: {error}") from error
+    return file.fileno(), read_header(file, str(path))
 
 
 def _stored(name: str, path: Path, descriptor: int, header: Header) -> StoredTensor:
@@ -198,14 +159,33 @@ def _stored(name: str, path: Path, descriptor: int, header: Header) -> StoredTen
 
 
 def _weight_map(path: Path) -> dict[str, str]:
-    homes = parse_object(read_bounded(path, HEADER_LIMIT, "an index"), str(path)).get("weight_map")
-    if not isinstance(homes, dict) or not homes:
+    walk, homes, keys = (
+        JsonText(read_bounded(path, HEADER_LIMIT, "an index"), str(path)),
+        dict[str, str](),
+        set[str](),
+    )
+    for key in walk.members(keys):
+        keys.add(key)
+        if key == "weight_map":
+            homes = _homes(walk, path)
+        else:
+            walk.value()
+    walk.end()
+    if not homes:
         raise CheckpointError(f"{path} has no weight_map from tensor names to files")
-    for name, home in homes.items():
+    return homes
+
+
+def _homes(walk: JsonText, path: Path) -> dict[str, str]:
+    homes: dict[str, str] = {}
+    files: dict[str, str] = {}  # one object for each name of a file, however many tensors lie in it
+    for name in walk.members(homes, f"{path}: weight_map"):
+        home = walk.value()
         if not isinstance(home, str) or not _is_file_name(home):
             raise CheckpointError(
-                f"{path}: tensor {name!r} lies in {home!r}; expected a file name beside the index"
+                f"{path}: tensor {quoted(name)} lies in {quoted(home)}; expected a file name beside the index"
             )
+        homes[name] = files.setdefault(home, home)
     return homes
 
 

@@ -13,6 +13,7 @@ from .._engine.narrow import rounded
 from . import by_name
 from .expected import Expected, least_step, relative_step
 from .measured import Measured
+from .repeats import repeats
 from .stored import StoredTensor
 
 _Array = np.ndarray[Any, Any]
@@ -183,9 +184,9 @@ def _repeated_or_piled(tensor: StoredTensor, m: Measured, e: Expected | None, sa
     """Yield equal parts of a tensor, or else a spike: equal parts repeat one anyway."""
     if e is not None and e.may_be_equal(m.finite // 2):
         return
-    repeats = tensor.repeats()
-    if repeats:
-        yield "repeated", _repeated(*repeats, tensor.spec.shape)
+    parts = repeats(tensor)
+    if parts:
+        yield "repeated", _repeated(*parts, tensor.spec.shape)
     elif not by_name.is_position_table(tensor.name):
         spike = _spike(m, sample, e.likeliest if e else 0.0)
         if spike:

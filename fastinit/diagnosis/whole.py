@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ def equal(
 ) -> Iterator[Finding]:
     """Yield the groups of tensors that are equal to the bit though each should be drawn by itself.
 
-    Equal bits have equal summaries, so only the few tensors whose summaries agree are read again.
+    Equal bits have equal summaries, so only the few tensors whose summaries agree are read again, once each.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def equal(
     expected : mapping of str to Expected or None
         By tensor.
     """
-    alike: dict[Any, list[list[StoredTensor]]] = {}
+    alike: dict[Any, list[StoredTensor]] = {}
     for tensor in tensors:
         facts = gathered[tensor.name].facts()
         if facts["low"] == facts["high"] or not _should_differ(tensor, expected[tensor.name]):
             continue
         key = (tensor.spec.dtype.name, *(np.float64(value).tobytes() for value in facts.values()))
-        _join(tensor, alike.setdefault(key, []))
-    for group in (group for groups in alike.values() for group in groups if len(group) > 1):
+        alike.setdefault(key, []).append(tensor)
+    for group in (group for some in alike.values() for group in _equals(some) if len(group) > 1):
         names = tuple(tensor.name for tensor in group)
         yield Finding(
             "equal",
@@ -92,13 +92,13 @@ def _should_differ(tensor: StoredTensor, e: Expected | None) -> bool:
     return e.is_drawn and not e.may_be_equal(tensor.spec.size)
 
 
-def _join(tensor: StoredTensor, groups: list[list[StoredTensor]]) -> None:
-    """Add a tensor to the group of its equals, or begin one."""
-    for group in groups:
-        if tensor.same_bytes(0, group[0], 0, tensor.spec.nbytes):
-            group.append(tensor)
-            return
-    groups.append([tensor])
+def _equals(tensors: Sequence[StoredTensor]) -> Iterable[list[StoredTensor]]:
+    """Return the tensors grouped by their bytes; no pairs are compared, for shuffled weights sum up alike."""
+    groups: dict[bytes, list[StoredTensor]] = {}
+    if len(tensors) > 1:
+        for tensor in tensors:
+            groups.setdefault(tensor.digest(), []).append(tensor)
+    return groups.values()
 
 
 def first_draws(tensors: Sequence[StoredTensor], planned: Mapping[str, PlannedTensor]) -> tuple[int, int]:

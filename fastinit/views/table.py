@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from .._escaping import escaped
 
@@ -48,11 +47,11 @@ class Table:
     def lines(self) -> list[str]:
         """Return the table as aligned text lines, numbers to the right."""
         texts = [self.columns, *(tuple(map(shown, row)) for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        columns = list(zip(map(_width, zip(*texts, strict=True)), self._numeric(), strict=True))
         return [
             "  ".join(
                 text.rjust(width) if numeric else text.ljust(width)
-                for text, width, numeric in zip(row, widths, self._numeric(), strict=True)
+                for text, (width, numeric) in zip(row, columns, strict=True)
             ).rstrip()
             for row in texts
         ]
@@ -73,9 +72,8 @@ class Table:
         return notebook([self])
 
     def _numeric(self) -> tuple[bool, ...]:
-        """Say of each column whether it holds numbers."""
-        columns = zip_longest(*self.rows)
-        found = tuple(any(_is_number(cell) for cell in column) for column in columns)
+        """Say of each column whether it holds numbers. It walks all rows: ask once for a table, not for a row."""
+        found = tuple(any(map(_is_number, column)) for column in zip(*self.rows, strict=True))
         return found or (False,) * len(self.columns)
 
 
@@ -90,12 +88,18 @@ def counted(number: int, noun: str) -> str:
 
 
 _CLASS = ' class="number"'
+_WIDEST = 200  # characters: one longer cell must not make every row as long
 _LINE = 40  # characters: a longer text may be broken into lines
 _STYLE = (
     "<style>.fastinit { max-height: 30em; overflow: auto; } "
     ".fastinit table caption, .fastinit table tr th, .fastinit table tr td { text-align: left; } "
     ".fastinit table tr .number { text-align: right; }</style>"
 )
+
+
+def _width(texts: Iterable[str]) -> int:
+    """Return the width of a column; a cell longer than `_WIDEST` shifts the rest of its own row only."""
+    return min(_WIDEST, max(map(len, texts)))
 
 
 def _is_number(cell: Cell) -> bool:

@@ -1,0 +1,230 @@
+"""Files of strangers that found a fault: `tests/hostile/` holds them, larger ones are made here."""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+import safetensors
+from conftest import safetensors_bytes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastinit
+from fastinit._engine.dtypes import FOREIGN
+from fastinit._engine.names import NAME_LIMIT
+from fastinit._files.sources import read_specs
+from fastinit.cli import main as cli
+from fastinit.diagnosis import by_name, diagnose
+from fastinit.errors import CheckpointError, EmptyName, InvalidTensorName, PlanError
+from fastinit.initializers import ZEROS
+from fastinit.policies import XAVIER
+
+HOSTILE = Path(__file__).parent / "hostile"
+DOORS = {
+    "show": lambda path: fastinit.Plan.from_specs(path, 17),
+    "verify": fastinit.verify_checkpoint,
+    "diagnose": diagnose,
+}
+every_door = pytest.mark.parametrize("door", DOORS)
+
+
+@every_door
+@pytest.mark.parametrize("name", ["axis_empty_huge", "axis_empty_huge_u8"])
+def test_an_empty_tensor_with_a_huge_axis_is_refused_by_file_and_tensor(name, door):
+    """numpy multiplies the axes beside the empty one: its own sentence named neither, after the file was made."""
+    path = HOSTILE / f"{name}.safetensors"
+    with pytest.raises(
+        CheckpointError, match=rf"{name}\.safetensors: tensor 'a\.\w+' is empty.*2\*\*63"
+    ) as caught:
+        DOORS[door](path)
+    assert str(json.loads(path.read_bytes()[8:])[re.search(r"a\.\w+", str(caught.value))[0]]["shape"]) in str(
+        caught.value
+    )
+
+
+def test_a_plan_of_ones_own_refuses_such_a_tensor_too():
+    with pytest.raises(PlanError, match="tensor 'w' is empty"):
+        fastinit.Plan(17, "own", "named", [fastinit.PlannedTensor("w", (0, 2**61), "float32", "zeros", ZEROS, 1)])
+
+
+@pytest.mark.parametrize(("tag", "itemsize"), [("F32", 4), ("F64", 8), ("BF16", 2), ("F8_E5M2", 1)])
+def test_the_largest_empty_tensor_that_numpy_takes_is_written_and_verified(tmp_path, tag, itemsize):
+    """The bound is numpy's, not one that looks safe."""
+    size = 2**63 // itemsize - 1
+    path = tmp_path / "w.safetensors"
+    plan = fastinit.Plan.from_specs({"a.weight": {"dtype": tag, "shape": [0, size]}}, 17)
+    fastinit.write_checkpoint(plan, path)
+    assert fastinit.verify_checkpoint(path)
+    assert plan.array("a.weight").shape == (0, size)
+
+
+@every_door
+@pytest.mark.parametrize(("name", "error"), [("name_control", InvalidTensorName), ("name_empty", EmptyName)])
+def test_a_name_that_no_tensor_can_have_is_refused_by_the_file_it_stands_in(name, error, door):
+    """With a hundred shards, "tensor name 'a\\n' has a control character" says nothing of where."""
+    path = HOSTILE / f"{name}.safetensors"
+    with pytest.raises(CheckpointError, match=rf"{name}\.safetensors") as caught:
+        DOORS[door](path)
+    assert isinstance(caught.value, error)
+    assert str(caught.value).isprintable()
+
+
+@every_door
+def test_a_name_that_is_no_name_is_refused_at_once(tmp_path, door):
+    """One tensor called "conv" x 16,000 took `show` 18 s."""
+    path = tmp_path / "long.safetensors"
+    name = "conv" * 16_000
+    path.write_bytes(
+        safetensors_bytes({name: {"dtype": "F32", "shape": [1, 1, 1], "data_offsets": [0, 4]}}, bytes(4))
+    )
+    began = time.process_time()
+    with pytest.raises(CheckpointError, match=r"long\.safetensors.*64,000 characters; at most 8,192") as caught:
+        DOORS[door](path)
+    assert time.process_time() - began < 2
+    assert isinstance(caught.value, InvalidTensorName)
+    assert len(str(caught.value)) < 500
+
+
+def test_the_longest_name_is_planned_and_one_longer_is_refused_by_every_door():
+    """C20."""
+    specs = {"w" * NAME_LIMIT: {"dtype": "F32", "shape": [2, 2]}}
+    assert len(fastinit.Plan.from_specs(specs, 17)) == 1
+    name = "w" * (NAME_LIMIT + 1)
+    for door in (
+        lambda: fastinit.Plan.from_specs({name: {"dtype": "F32", "shape": [2, 2]}}, 17),
+        lambda: fastinit.stream_for(17, name),
+        lambda: fastinit.Plan(17, "own", "named", [fastinit.PlannedTensor(name, (2,), "float32", "z", ZEROS, 1)]),
+    ):
+        with pytest.raises(InvalidTensorName, match="8,193 characters"):
+            door()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file here opens and cannot be read")
+@every_door
+def test_a_file_that_the_system_cannot_read_is_named(door):
+    """A bad sector, or a file of /proc: "[Errno 5] Input/output error" names nothing."""
+    with pytest.raises(CheckpointError, match="cannot read /proc/self/mem: Input/output error"):
+        DOORS[door]("/proc/self/mem")
+
+
+# ---- patterns of names -------------------------------------------------------------------------------
+
+PATTERNS = {rule.pattern: rule.reason for rule in XAVIER} | {by_name._BUFFERS.pattern: "buffer"}
+PATTERNS |= {by_name._POSITIONS.pattern: "positions"}
+WORDS = sorted({word for pattern in PATTERNS for word in re.findall(r"[a-z_]{2,}", pattern)} | {".", "_", "1"})
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=PATTERNS.values())
+def test_a_pattern_is_searched_for_in_linear_time(pattern):
+    """A pattern that tries again from every "conv" takes 64,000 characters 18 s; linear ones take milliseconds."""
+    search = re.compile(pattern).search
+    for word in WORDS:
+        for unit in (word, f"{word}.", f".{word}", f"_{word}", f"{word}1"):
+            for end in ("", "!", ".x", ".weight!"):
+                name = unit * (32_000 // len(unit)) + end
+                began = time.process_time()
+                search(name)
+                seconds = time.process_time() - began
+                assert seconds < 0.15, f"{unit!r} repeated, then {end!r}: {seconds:.2f} s"
+
+
+BACKTRACKING = {
+    "convolution kernel": r"conv[^.]*(\.[^.]+)*\.weight$",
+    "tokens, positions": r"(token|position|pos_emb)[^.]*(\.weight)?$",
+    "buffer": r"rotary|inv_freq|freqs|sinusoid|mask$|(^|[._])((cos|sin)(_?cached?)?|pe)$"
+    r"|(norm[^.]*|(^|\.)ln(_[^.]+)?)\.(weight|scale|gamma|gain)$",
+}
+"""The patterns as they were, which say plainly what they mean."""
+
+PIECES = [
+    "conv",
+    "token",
+    "position",
+    "pos_emb",
+    "norm",
+    "ln",
+    "ln_",
+    ".",
+    ".",
+    "weight",
+    "scale",
+    "x",
+    "_",
+    "con",
+]
+
+
+@settings(max_examples=3000)
+@given(name=st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join))
+def test_a_linear_pattern_matches_what_the_plain_one_does(name):
+    """Another match would give a tensor of somebody's model another initializer, and so other bits."""
+    linear = {"buffer": by_name._BUFFERS.pattern}
+    for rule in XAVIER:
+        if "(?>" in rule.pattern:
+            linear[rule.reason] = rule.pattern
+    assert linear.keys() == BACKTRACKING.keys()
+    for reason, pattern in linear.items():
+        assert bool(re.search(pattern, name)) == bool(re.search(BACKTRACKING[reason], name)), reason
+
+
+# ---- dtypes that nothing here reads ------------------------------------------------------------------
+
+TAGS = sorted(path.stem.removeprefix("dtype_").upper() for path in HOSTILE.glob("dtype_*"))
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_one_tensor_of_another_dtype_does_not_keep_the_others_from_being_judged(tag, capsys):
+    """One BOOL mask or F8_E8M0 scale made `diagnose` refuse a whole checkpoint of packed weights."""
+    path = HOSTILE / f"dtype_{tag.lower()}.safetensors"
+    safetensors.safe_open(path, "numpy")
+    found = diagnose(path)
+    assert [(finding.kind, finding.tensors) for finding in found.findings] == [("constant", ("b.weight",))]
+    assert [tensor.verdict for tensor in found.tensors] == ["not read", "constant"]
+    said = f"1 tensor not read: 'a.scales' ({tag}); weights are read as F64, F32, F16, BF16, F8_E4M3, F8_E5M2 only"
+    assert said in found.lines()
+    assert "2 tensors, 1 judged, 1 finding" in found.lines()[-1]
+    assert said in found.page().replace("&#x27;", "'")
+    assert cli.main(["diagnose", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["tensors"][0]["verdict"] == "not read"
+
+
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("command", [["show"], ["init", "--out", "w.safetensors"]], ids=["show", "init"])
+def test_a_plan_refuses_it_by_name_with_the_true_reason(tag, command, capsys, tmp_path, monkeypatch):
+    """A BOOL called position_ids, too: no rule of a policy may take what nothing can fill."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([command[0], str(HOSTILE / f"dtype_{tag.lower()}.safetensors"), *command[1:]]) == 2
+    error = capsys.readouterr().err
+    assert f"tensor 'a.scales' [4, 4] is refused: nothing here fills its dtype {tag}, only F64, F32" in error
+    with pytest.raises(PlanError, match=f"'position_ids'.*{tag}"):
+        fastinit.Plan.from_specs({"position_ids": {"dtype": tag, "shape": [4]}}, 17)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_for_such_a_tensor_judges_the_others(tmp_path):
+    """The plan says F32 where the file has F4: there are no moments to expect of it, and no reason to stop."""
+    specs = {
+        name: {"dtype": "F32", "shape": shape} for name, shape in (("a.scales", [4, 4]), ("b.weight", [2, 2]))
+    }
+    found = diagnose(HOSTILE / "dtype_f4.safetensors", plan=fastinit.Plan.from_specs(specs, 17))
+    assert {finding.tensors for finding in found.findings} == {("b.weight",)}
+
+
+@pytest.mark.parametrize("dtype", FOREIGN, ids=lambda dtype: dtype.tag)
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 6, 8])
+def test_the_bytes_of_such_a_tensor_are_those_the_library_counts(tmp_path, dtype, size):
+    """Two F4 share a byte, four F6 three: a wrong count would put every tensor behind it elsewhere."""
+    path, nbytes = tmp_path / "w.safetensors", dtype.nbytes(size)
+    path.write_bytes(
+        safetensors_bytes({"w": {"dtype": dtype.tag, "shape": [size], "data_offsets": [0, nbytes]}}, bytes(nbytes))
+    )
+    if size % dtype.packed:
+        with pytest.raises(CheckpointError, match=f"multiple of {dtype.packed}"):
+            read_specs(path)
+        with pytest.raises(safetensors.SafetensorError):
+            safetensors.safe_open(path, "numpy")
+    else:
+        safetensors.safe_open(path, "numpy")
+        assert read_specs(path)["w"].nbytes == nbytes
