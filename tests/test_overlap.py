@@ -46,7 +46,7 @@ def layouts(draw):
 @example(((5, 5, 5), (1, 5, 25), 1))
 @example(((5, 5, 5), (1, 5, 24), 1))
 def test_overlap_is_decided_as_brute_force_decides_it(layout):
-    """A distinct target refused, or one accepted whose elements overwrite each other: a gcd or extent off by one."""
+    """A distinct target refused, or one accepted whose elements overwrite each other."""
     assert overlaps_itself(strided(*layout)) == shares_a_byte(*layout)
 
 

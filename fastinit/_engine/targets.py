@@ -12,9 +12,8 @@ from .checks import MAX_AXES, ShapeLike, as_shape, size_of
 from .dtypes import BY_NAME, FLOAT64, FLOAT_NAMES, DType
 from .parts import Array, Index
 
-
 OVERLAP_WORK = 10_000
-"""The most solutions tried for one question of `overlaps_itself`: hundredths of a second, of at most 60 questions."""
+"""The most solutions tried for one of the questions of `overlaps_itself`, of which there are at most 60."""
 
 
 def whole_shape(shape: ShapeLike | None, out: object, index: Index | None) -> tuple[int, ...]:
@@ -99,12 +98,12 @@ def _halves_share(array: Array) -> bool:
             half = (part.shape[axis] + 1) // 2
             first, second = part[(*before, slice(half))], part[(*before, slice(half, None))]
             try:
-                if np.shares_memory(first, second, max_work=OVERLAP_WORK):
+                if np.shares_memory(first, second, OVERLAP_WORK):  # type: ignore[arg-type] # numpy's stub: -1, 0
                     return True
             except np.exceptions.TooHardError:
                 raise ValueError(
-                    f"out has strides so entangled (shape {array.shape}, strides {array.strides}) that it could not "
-                    "be decided whether its elements share memory; pass an array whose axes do not interleave"
+                    f"out has strides so entangled (shape {array.shape}, strides {array.strides}) that it could "
+                    "not be decided whether its elements share memory; pass an array whose axes do not interleave"
                 ) from None
             part = first
     return False
