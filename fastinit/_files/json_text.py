@@ -24,7 +24,7 @@ def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
 
     def integer(digits: str) -> int | float:
         if len(digits) > DIGITS:
-            raise CheckpointError(f"{where}: a number has {len(digits)} digits; at most {DIGITS} are read")
+            raise CheckpointError(f"{where}: a number in its JSON has {len(digits)} digits; at most {DIGITS} are read")
         return int(digits) if digits != "-0" else -0.0  # a float to other readers, who refuse it as a size
 
     def no_constant(constant: str) -> Any:
@@ -40,6 +40,5 @@ def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
     except ValueError as error:
         raise CheckpointError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(data, dict):
-        found = "null" if data is None else type(data).__name__
-        raise CheckpointError(f"{where}: expected a JSON object, got {found}")
+        raise CheckpointError(f"{where}: expected a JSON object, got {type(data).__name__}")
     return data
