@@ -3,12 +3,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= all-minilm-l6-v2
 SEED ?= 17
+MINUTES ?= 5
 
 CORE := $(wildcard csrc/*.[ch] csrc/levels/*.[ch])
 C_FILES := $(filter-out csrc/quantile_table.h, $(CORE)) $(wildcard tests/native/*.c)
 SOURCES := pyproject.toml setup.py $(CORE) $(wildcard fastinit/*.pyx)
 
-.PHONY: run test accuracy pictures lint bench wheel clean
+.PHONY: run test accuracy fuzz sanitize pictures lint bench wheel clean
 
 run: $(VENV)/.built
 	mkdir -p run
@@ -20,6 +21,14 @@ test: $(VENV)/.built-test
 
 accuracy: $(VENV)/.built-test
 	$(BIN)/python tools/accuracy.py
+
+# Mutated files against every reader; findings go to build/fuzz.
+fuzz: $(VENV)/.built-test
+	$(BIN)/python tools/fuzz.py --minutes $(MINUTES) --seed $(SEED)
+
+# The core and its callers under AddressSanitizer, UBSan and ThreadSanitizer, on every level of this machine.
+sanitize: $(VENV)/.built-test
+	$(BIN)/python tools/sanitize.py
 
 pictures: $(VENV)/.built-figures
 	$(BIN)/python tools/pictures.py

@@ -7,10 +7,10 @@
 
 #include "fastinit.h"
 
-/* A switch that forgets a dtype or a base, and a kernel that lacks its helper, must not compile, whatever flags
- * the builder has set: the first would decode one dtype as another, the second would be a call into nowhere. */
+/* A switch that forgets a dtype or a base must not compile: it would decode one dtype as another. A part that a
+ * list's row lacks is an error too, of the plain kind: its name is written in parentheses where it is called, so it
+ * cannot be declared by its use, which C11's compilers only warn of (and -w silences every warning). */
 #pragma GCC diagnostic error "-Wswitch"
-#pragma GCC diagnostic error "-Wimplicit-function-declaration"
 
 typedef struct {
     int mantissa;   /* stored bits of the significand */

@@ -9,10 +9,15 @@
 
 #include <float.h>
 
-/* What the compiler does to arithmetic cannot be undone at run time. */
-#if defined(__FAST_MATH__) || defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
-#error "fastinit promises bits: compile it without -ffast-math and -Ofast"
+/* What the compiler does to arithmetic cannot be undone at run time. setup.py switches all of this off after a
+ * user's flags; who compiles these files in another way meets an error here, or where no macro tells, a self-test
+ * that fails. */
+#if defined(__FAST_MATH__) || defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ || \
+    defined(__RECIPROCAL_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error "fastinit promises bits: compile it without -ffast-math, the flags it consists of, and -Ofast"
 #endif
+_Static_assert(sizeof 1.0 == sizeof(double),
+               "fastinit promises bits: compile it without -fsingle-precision-constant");
 /* 1 (s390x) widens float arithmetic to double: there is none here. 2 (x87) widens double. */
 #if !defined(FLT_EVAL_METHOD) || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
 #error "fastinit promises bits: float64 arithmetic must not be wider (on x86 use -msse2 -mfpmath=sse)"

@@ -6,6 +6,7 @@
 #include "fpenv.h"
 #include "levels/level.h"
 #include "splitmix64.h"
+#include "truncated.h"
 
 const char *fi_build_compiler(void) { return __VERSION__; }
 const char *fi_build_flags(void) {
@@ -58,6 +59,8 @@ const char *fi_build_flags(void) {
 #define KNOWN_truncated_normal_bfloat16 UINT64_C(0x53848B92D1AB82D5)
 #define KNOWN_truncated_normal_float8_e4m3fn UINT64_C(0x7DF726D6AF42BB27)
 #define KNOWN_truncated_normal_float8_e5m2 UINT64_C(0xA476D0967B48053A)
+#define KNOWN_scales UINT64_C(0xEB1B1826A6838A14)
+#define KNOWN_far_tails UINT64_C(0xA51E10E94F75008E)
 /* clang-format on */
 
 #define KNOWN(base, number, dtype, ...) [number] = KNOWN_##base##_##dtype,
@@ -103,6 +106,51 @@ static bool is_known(fi_base base, fi_dtype dtype) {
            hash_of((const char *)used, dtype) == runs[base].hash[dtype];
 }
 
+static uint64_t stirred(uint64_t hash, double x) { return (hash ^ bits_of(x)) * UINT64_C(0x100000001B3); }
+
+/* The runs above divide nothing. Fans and far tails do, and a compiler that may multiply by a reciprocal changes
+ * them alone. */
+static bool scales_are_known(void) {
+    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    for (int i = 1; i <= 12; i++) {
+        fi_scale_result found;
+        double factor = 1.3, scale;
+        fi_scale(&found, 1.3, i * i + 3, (fi_fan)(i % 3), 1.7);
+        fi_rescale(&factor, i, i, 7);
+        fi_rectifier_scale(&scale, i * 0.125, 0.3);
+        hash = stirred(stirred(hash, found.variance), found.std);
+        hash = stirred(stirred(hash, found.limit), found.parent_std);
+        hash = stirred(stirred(hash, factor), scale);
+        hash = (hash ^ fi_share(0.3, 7 * i)) * UINT64_C(0x100000001B3);
+    }
+    return hash == KNOWN_scales;
+}
+
+static bool far_tails_are_known(void) {
+    static const double above[FI_PARAMETERS] = {0, 1, 0x1.5p+2, 1000000, 0x1.5p+2, 0, 1, 0x1.7941fdedadc79p-3};
+    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    fi_spec spec;
+    if (fi_spec_init(&spec, FI_TRUNCATED_NORMAL, FI_FLOAT64, above) != FI_OK) return false;
+    for (int i = 0; i < 8; i++) hash = stirred(hash, truncated_quantile(i * 0x1p50, &spec));
+    return hash == KNOWN_far_tails;
+}
+
+/* NaN, infinities and signed zeros, which a compiler may be told to leave out of account. */
+static bool special_values_are_known(void) {
+    static const uint64_t stored[] = {0x7FF8000000000000, 0xFFF0000000000000,
+                                      0x8000000000000000, 0,                   /* NaN -inf -0 0 */
+                                      0x3FF0000000000000, 0x4008000000000000}; /* 1 3 */
+    static const double minus_zero[FI_PARAMETERS] = {-0.0, 0};
+    unsigned char bytes[sizeof stored];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(stored[i / 8] >> i % 8 * 8);
+    fi_summary found = {.anchor = 1};
+    fi_spec spec;
+    fi_summarize(&found, bytes, sizeof stored / sizeof *stored, FI_FLOAT64);
+    return found.count == 4 && found.nan == 1 && found.inf == 1 && found.zeros == 2 && found.low == 0 &&
+           found.high == 3 && found.mean == 0 && found.m2 == 6 &&
+           fi_spec_init(&spec, FI_NORMAL, FI_FLOAT64, minus_zero) == FI_OK && bits_of(spec.shift) == 0;
+}
+
 /* A tenth of a millisecond, at every import. The first draw of seed 1234567 is published. */
 bool fi_self_test(void) {
     uint64_t seed = 1234567;
@@ -110,6 +158,7 @@ bool fi_self_test(void) {
     fp_state host = fp_enter();
     for (int base = 0; base < FI_BASES; base++)
         for (int dtype = 0; dtype < FI_DTYPES; dtype++) good &= is_known((fi_base)base, (fi_dtype)dtype);
+    good = good && scales_are_known() && far_tails_are_known() && special_values_are_known();
     fp_leave(host);
     return good;
 }

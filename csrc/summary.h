@@ -70,13 +70,13 @@ FI_INLINE float from_float8_e5m2_bits(uint32_t bits) { return from_float16_bits(
 /* Little-endian stored bits, at any address, to float64. */
 FI_INLINE void widen_each(double *values, const void *bits, int64_t count, fi_dtype dtype) {
     const unsigned char *at = bits;
-#define WIDEN(with, constant, name, width, ...)                  \
-    case constant:                                               \
-        for (int64_t i = 0; i < count; i++) {                    \
-            uint##width##_t x;                                   \
-            memcpy(&x, at + (int64_t)sizeof x * i, sizeof x);    \
-            values[i] = from_##name##_bits(FI_LITTLE(width, x)); \
-        }                                                        \
+#define WIDEN(with, constant, name, width, ...)                    \
+    case constant:                                                 \
+        for (int64_t i = 0; i < count; i++) {                      \
+            uint##width##_t x;                                     \
+            memcpy(&x, at + (int64_t)sizeof x * i, sizeof x);      \
+            values[i] = (from_##name##_bits)(FI_LITTLE(width, x)); \
+        }                                                          \
         break;
     switch (dtype) { FI_EACH_DTYPE(WIDEN, ) }
 #undef WIDEN

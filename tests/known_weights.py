@@ -5,6 +5,7 @@ fastinit, which refuses to be imported while they are wrong.
 """
 
 import math
+import struct
 from collections.abc import Iterable
 
 import reference
@@ -40,6 +41,29 @@ def fnv1a(words):
     return value
 
 
+def float64_words(values):
+    return struct.unpack(f"<{len(values)}Q", struct.pack(f"<{len(values)}d", *values))
+
+
+def known_scales():
+    """Python's float64 arithmetic is IEEE's, one operation at a time (C13)."""
+    words = []
+    for i in range(1, 13):
+        fan = float(i * i + 3)
+        n = (fan, fan / 2, math.sqrt(fan))[i % 3]
+        std = math.sqrt(1.3 / n)
+        scales = 1.3 / n, std * 1.7, math.sqrt(3 * 1.3 / n) * 1.7, std / 0.87962566103423978 * 1.7
+        rescaled = 1.3 * float(i) / math.sqrt(i / 7)
+        slope = i * 0.125
+        words += [*float64_words([*scales, rescaled, 2 / (1 + 0.3 * slope * slope)]), math.ceil(0.3 * (7 * i))]
+    return fnv1a(words)
+
+
+def known_far_tails():
+    constants = (5.25, 0.0, 1.0, float.fromhex("0x1.7941fdedadc79p-3"))
+    return fnv1a(float64_words([reference_quantile.far(i << 50, 5.25, 1e6, constants) for i in range(8)]))
+
+
 def lines(bases: Iterable[str], dtypes: Iterable[str]) -> list[str]:
     return [
         f"#define KNOWN_{base}_{dtype} UINT64_C(0x{fnv1a((0, *stored, 0)):016X})"
@@ -47,6 +71,9 @@ def lines(bases: Iterable[str], dtypes: Iterable[str]) -> list[str]:
         for dtype in dtypes
         for form in [reference.FORMATS[dtype]]
         for stored in [[reference.pattern(KNOWN[base](draw, form), form) for draw in DRAWS]]
+    ] + [
+        f"#define KNOWN_scales UINT64_C(0x{known_scales():016X})",
+        f"#define KNOWN_far_tails UINT64_C(0x{known_far_tails():016X})",
     ]
 
 

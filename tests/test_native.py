@@ -7,6 +7,8 @@ portable bits. Name levels in FASTINIT_REQUIRE_LEVELS (commas between them) to m
 import graphlib
 import itertools
 import os
+import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -185,3 +187,79 @@ def test_the_c_files_form_no_circle(compiled, target: str) -> None:
     assert set(order) == {path.stem for path in CORE}
     assert order.index("dispatch") < order.index("fill") < order.index("selftest")
     assert order.index("portable") < order.index("dispatch")
+
+
+ARITHMETIC = ["scale.c", "quantile.c", "spec.c", "summary.c", "selftest.c", "levels/portable.c"]
+GUARDS = [f"-U__{name}__" for name in ("FAST_MATH", "FINITE_MATH_ONLY", "RECIPROCAL_MATH", "ASSOCIATIVE_MATH")]
+REORDERED = "-fassociative-math -fno-signed-zeros -fno-trapping-math"
+
+
+@pytest.mark.parametrize("target", ["gcc", "clang"])
+@pytest.mark.parametrize("flag", ["-ffast-math", "-ffinite-math-only", "-freciprocal-math", REORDERED])
+def test_a_build_with_other_arithmetic_fails_its_self_test(
+    compiled, target: str, flag: str, tmp_path: Path
+) -> None:
+    """Divisions by a reciprocal: fans and far tails moved, and the self-test, which divided nothing, passed."""
+    compiler, _ = compilers(target)
+    wrong = [str(ROOT / "csrc" / name) for name in ARITHMETIC]
+    flags = [*FLAGS, *flag.split(), *GUARDS, "-U__NO_SIGNED_ZEROS__"]
+    subprocess.run([compiler, *flags, "-c", *wrong], check=True, cwd=tmp_path)
+    right = [path for path in compiled(target, ()) if not (tmp_path / Path(path).name).exists()]
+    program = [str(ROOT / "tests/native/selftest.c"), f"-I{ROOT / 'csrc'}"]
+    link = [compiler, *FLAGS, *program, *right, *map(str, tmp_path.glob("*.o")), "-lm", "-o", "program"]
+    subprocess.run(link, check=True, cwd=tmp_path)
+    result = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "level portable gives wrong bits\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "flag"),
+    [("gcc", flag) for flag in ("-ffast-math", "-Ofast", "-freciprocal-math", "-fsingle-precision-constant")]
+    + [("gcc", flag) for flag in ("-ffinite-math-only", "-fno-signed-zeros", REORDERED, "-m32 -mfpmath=387")]
+    + [("clang", flag) for flag in ("-ffast-math", "-Ofast", "-ffinite-math-only", "-ffp-model=fast")],
+)
+def test_other_arithmetic_does_not_compile_where_a_macro_tells_of_it(target: str, flag: str) -> None:
+    """Another build than setup.py's, with the flags of another project; -w silences no such error."""
+    compiler, _ = compilers(target)
+    command = [compiler, *FLAGS, *flag.split(), "-w", "-fsyntax-only", "-x", "c", ROOT / "csrc" / "fpenv.h"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "fastinit promises bits" in result.stderr
+
+
+FORGOTTEN = {
+    "dtype": ("#define FI_EACH_DTYPE(X, with)", "X(with, FI_NEW, new, 8, uint8_t, 2, 15, 57344)"),
+    "base": ("#define FI_EACH_BASE(X, with)", "X(with, FI_NEW, new)"),
+}
+
+
+@pytest.mark.parametrize("target", ["gcc", "clang"])
+@pytest.mark.parametrize(
+    ("kind", "file", "named"),
+    [
+        ("dtype", "summary.c", "from_new_bits"),
+        ("dtype", "levels/portable.c", "from_new_bits"),
+        ("dtype", "levels/avx2.c", "pack_new"),
+        ("dtype", "selftest.c", "KNOWN_constant_new"),
+        ("base", "levels/portable.c", "new"),
+        ("base", "levels/avx2.c", "new_vectors"),
+        ("base", "spec.c", "prepare_new"),
+        ("base", "selftest.c", "PARAMETERS_new"),
+    ],
+)
+def test_a_forgotten_part_does_not_compile_under_w(
+    target: str, kind: str, file: str, named: str, tmp_path: Path
+) -> None:
+    """A dtype or base without its function: with -w, C11's implicit declaration made a call into nowhere of it."""
+    compiler, _ = compilers(target)
+    if "avx" in file and platform.machine().lower() not in ("x86_64", "amd64"):
+        pytest.skip(f"{file} is empty on this machine")
+    shutil.copytree(ROOT / "csrc", tmp_path / "csrc")
+    header, (row, added) = tmp_path / "csrc" / "fastinit.h", FORGOTTEN[kind]
+    text = header.read_text()
+    assert text.count(row) == 1
+    header.write_text(re.sub(f"({re.escape(row)} *)", rf"\1 {added} ", text))
+    command = [compiler, "-std=c11", "-w", "-fsyntax-only", tmp_path / "csrc" / file]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1, "it compiled"
+    assert named in result.stderr

@@ -233,11 +233,11 @@ static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8
             draws[i] = mix64_lanes(*at);                                                                          \
             *at = add_draws(*at, stride);                                                                         \
         }                                                                                                         \
-        base##_vectors(draws, weights, BLOCK_VECTORS, spec);                                                      \
+        (base##_vectors)(draws, weights, BLOCK_VECTORS, spec);                                                    \
         _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_VECTORS; i++) if (clamped) weights[i] =                 \
             clamp_lanes(weights[i], spec->lo, spec->hi);                                                          \
         _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) block.lines[i] =                 \
-            pack_##dtype(weights + i * LINE_VECTORS);                                                             \
+            (pack_##dtype)(weights + i * LINE_VECTORS);                                                           \
         return block;                                                                                             \
     }                                                                                                             \
                                                                                                                   \

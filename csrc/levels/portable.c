@@ -47,7 +47,7 @@ static inline double truncated_normal(uint64_t draw, const fi_spec *spec) {
         (void)stream;                                                                                             \
         type *weights = out;                                                                                      \
         for (size_t j = 0; j < count; j++, x += step) {                                                           \
-            double w = base(mix64(x), spec);                                                                      \
+            double w = (base)(mix64(x), spec); /* see formats.h */                                                \
             weights[j] = ROUNDED(w, number, type);                                                                \
         }                                                                                                         \
     }

@@ -12,6 +12,9 @@ from .checks import MAX_AXES, ShapeLike, as_shape, size_of
 from .dtypes import BY_NAME, FLOAT64, FLOAT_NAMES, DType
 from .parts import Array, Index
 
+OVERLAP_WORK = 10_000
+"""The most solutions tried for one of the questions of `overlaps_itself`, of which there are at most 60."""
+
 
 def whole_shape(shape: ShapeLike | None, out: object, index: Index | None) -> tuple[int, ...]:
     """Return the whole tensor's shape: the one given, or `out`'s."""
@@ -33,7 +36,7 @@ def target_of(out: object) -> Array:
     TypeError
         If `out` exposes no memory (a list, say).
     ValueError
-        If it is read-only, or if some of its elements share memory.
+        If it is read-only, if some of its elements share memory, or if that cannot be decided.
     """
     if type(out) is np.ndarray:
         array = out
@@ -59,7 +62,13 @@ def target_of(out: object) -> Array:
 
 
 def overlaps_itself(array: Array) -> bool:
-    """Say whether two elements of `array` share a byte."""
+    """Say whether two elements of `array` share a byte.
+
+    Raises
+    ------
+    ValueError
+        If a question would take more than `OVERLAP_WORK` solutions.
+    """
     if array.size <= 1:
         return False
     axes = sorted(
@@ -72,12 +81,32 @@ def overlaps_itself(array: Array) -> bool:
         extent += step * (length - 1)
     else:
         return False
-    # The axes interleave (only as_strided makes such arrays): look at every offset.
-    offsets = np.zeros(1, np.int64)
-    for step, length in axes:
-        offsets = np.add.outer(offsets, step * np.arange(length)).ravel()
-    offsets.sort()
-    return bool((np.diff(offsets) < array.itemsize).any())
+    return _halves_share(array)
+
+
+def _halves_share(array: Array) -> bool:
+    """Decide what strides that interleave leave open (only as_strided makes such arrays), exactly, by halves.
+
+    Two elements share memory if one half of an axis meets the other, or if two elements of one half do. All halves
+    of a length look alike, so the first one answers for the second, and a length of n takes log2(n) questions to
+    numpy, which solves the equation of the strides and touches no element.
+    """
+    part = array
+    for axis in range(array.ndim):
+        before = (slice(None),) * axis
+        while part.shape[axis] > 1:
+            half = (part.shape[axis] + 1) // 2
+            first, second = part[(*before, slice(half))], part[(*before, slice(half, None))]
+            try:
+                if np.shares_memory(first, second, OVERLAP_WORK):  # type: ignore[arg-type] # numpy's stub: -1, 0
+                    return True
+            except np.exceptions.TooHardError:
+                raise ValueError(
+                    f"out has strides so entangled (shape {array.shape}, strides {array.strides}) that it could "
+                    "not be decided whether its elements share memory; pass an array whose axes do not interleave"
+                ) from None
+            part = first
+    return False
 
 
 _SEEN: dict[np.dtype[Any], DType] = {}

@@ -80,7 +80,9 @@ def _check_words(line: str, ours: str) -> None:
     """Refuse the first word of `line` that the populations it was read into would write differently."""
     for given, due in zip(line.split(" "), ours.split(" "), strict=True):
         if given != due:
-            raise ValueError(f"the rest of the trace makes it {due}, got {given}")
+            raise ValueError(
+                f"the rest of the trace makes it {due}, got {given if given.isprintable() else repr(given)}"
+            )
 
 
 _BLANK = Populations(
