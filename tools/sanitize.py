@@ -31,8 +31,9 @@ PROGRAMS = {
     "summary": (),
     "rounding": ("20000",),
     "fma": ("200000",),
+    "order": ("100000",),
 }
-"""The programs of tests/native that print nothing for another program to compare, and their arguments."""
+"""The programs of tests/native, and their arguments."""
 
 TESTS = ("fill", "parts", "targets", "overlap", "threads", "summary")
 """Of tests/: test_NAME.py."""
