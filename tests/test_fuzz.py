@@ -56,7 +56,6 @@ def test_no_mutation_gets_a_traceback_a_foreign_sentence_or_two_seconds(kind, tm
     assert "no findings" in ended.stdout
 
 
-@pytest.mark.xfail(strict=False, reason="an index's shard names are printed as they are: diagnosis/stored.py")
 def test_no_mutation_of_an_index_does(tmp_path):
     """A shard name with an escape sequence, which the terminal obeys."""
     ended = short_run("index", tmp_path)
