@@ -15,6 +15,9 @@ from typing import Any
 
 from ..errors import CheckpointError
 
+DIGITS = 1000
+"""The longest integer that is read: Python refuses 4,300 digits by a sentence about its own settings."""
+
 VALUE_LIMIT = 1 << 18
 """Characters of the longest value: a list of so many is 6 MB of Python objects. A string may be longer."""
 
@@ -71,6 +74,7 @@ class JsonText:
         self._at = 0
         self._read = text if callable(text) else _once(b"" if isinstance(text, str) else text)
         self._is_whole = False
+        self._count = 0  # bytes read
         self._key = ""
         self._bytes = codecs.getincrementaldecoder("utf-8")()
         self._json = json.JSONDecoder(
@@ -113,7 +117,9 @@ class JsonText:
             is_last = self._is_whole and self._at + len(piece) == len(self._text)
             try:
                 value, end = self._json.raw_decode(piece)
-            except (ValueError, RecursionError) as error:
+            except RecursionError:
+                raise self._refusal("it is nested too deeply to be read") from None
+            except ValueError as error:
                 if is_last:
                     raise self._refusal(str(error)) from None
             else:
@@ -180,12 +186,14 @@ class JsonText:
         """Move the window on, by no less than it holds already; return False at the end of the text."""
         if self._is_whole:
             return False
-        rest = self._text[self._at :]
+        rest, pending = self._text[self._at :], len(self._bytes.getstate()[0])
         found = self._read(max(_WINDOW, len(rest)))
         try:
             self._text, self._at = rest + self._bytes.decode(found, final=not found), 0
         except UnicodeDecodeError as error:
-            raise self._refusal(str(error)) from None
+            begin = self._count - pending + error.start
+            raise self._refusal(f"it is not UTF-8 from byte {begin} on") from None
+        self._count += len(found)
         self._is_whole = not found
         return True
 
@@ -210,6 +218,12 @@ def _end_of_whole(text: str, begin: int) -> int:
     return found.end() if found else begin
 
 
+def _integer(digits: str) -> int | float:
+    if len(digits) > DIGITS:
+        raise ValueError(f"a number in its JSON has {len(digits)} digits; at most {DIGITS} are read")
+    return int(digits) if digits != "-0" else -0.0  # a float to other readers, who refuse it as a size
+
+
 def _once(text: bytes) -> Callable[[int], bytes]:
     """Return a function that reads `text` piece by piece."""
     at = 0
@@ -220,7 +234,3 @@ def _once(text: bytes) -> Callable[[int], bytes]:
         return text[at - count : at]
 
     return read
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if digits != "-0" else -0.0  # a float to other readers, who refuse it as a size
