@@ -17,8 +17,8 @@ const char *fi_build_flags(void) {
 }
 
 /* One run of every base and dtype, and what it must hold: a hash of the stored bits, from the plain Python of
- * tests/reference.py and tests/reference_quantile.py, not from this code. tests/test_levels.py computes them anew
- * and prints these lines where they differ. Levels that are only compared with one another could all be wrong
+ * tests/reference.py and tests/reference_quantile.py, not from this code. tests/known_weights.py prints these lines,
+ * and tests/test_levels.py compares them. Levels that are only compared with one another could all be wrong
  * together: by a compiler flag, or in code they share. */
 #define PARAMETERS_constant {0.1}
 #define PARAMETERS_uniform {-0.3, 0.7}

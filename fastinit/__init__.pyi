@@ -67,7 +67,7 @@ def constant(
     """Fill with one value, rounded to the dtype; takes no draws and no generator.
 
     shape: the whole tensor's; None takes that of `out`. value: finite.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -79,7 +79,7 @@ def zeros(
     """Fill with 0; takes no draws and no generator.
 
     shape: the whole tensor's; None takes that of `out`.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -91,7 +91,7 @@ def ones(
     """Fill with 1; takes no draws and no generator.
 
     shape: the whole tensor's; None takes that of `out`.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -103,7 +103,7 @@ def identity(
     """Fill a matrix, or every matrix of a stack, with the identity times `gain`; takes no draws.
 
     shape: the whole tensor's; None takes that of `out`. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -116,7 +116,7 @@ def dirac(
 
     shape: the whole tensor's; None takes that of `out`.
     groups: the identity is repeated in each of so many groups of outputs.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     threads: for a large fill; the bits do not depend on it.
     """
@@ -130,7 +130,7 @@ def random(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -145,7 +145,7 @@ def uniform(
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. low: the smallest weight.
     high: the bound that no weight reaches. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -160,7 +160,7 @@ def normal(
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. mean: of the normal, before truncation.
     std: of the normal, before truncation; >= 0. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -177,7 +177,7 @@ def truncated_normal(
     rng: the generator, which moves on by one draw a weight, or a seed. mean: of the normal, before truncation.
     std: of the normal, before truncation; >= 0. lower: least weight, in standard deviations from the mean.
     upper: greatest weight, likewise. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -194,7 +194,7 @@ def variance_scaling(
     rng: the generator, which moves on by one draw a weight, or a seed. scale: the squared gain.
     mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg".
     distribution: "truncated_normal", "normal" or "uniform". gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -209,7 +209,7 @@ def xavier_uniform(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -224,7 +224,7 @@ def xavier_normal(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -239,7 +239,7 @@ def xavier_truncated_normal(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -258,7 +258,7 @@ def kaiming_uniform(
     activation: the function after the layer, as in `gain`.
     a: the activation's parameter: leaky_relu's slope, elu's alpha.
     mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg". gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -277,7 +277,7 @@ def kaiming_normal(
     activation: the function after the layer, as in `gain`.
     a: the activation's parameter: leaky_relu's slope, elu's alpha.
     mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg". gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -296,7 +296,7 @@ def kaiming_truncated_normal(
     activation: the function after the layer, as in `gain`.
     a: the activation's parameter: leaky_relu's slope, elu's alpha.
     mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg". gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -311,7 +311,7 @@ def lecun_uniform(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -326,7 +326,7 @@ def lecun_normal(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -341,7 +341,7 @@ def lecun_truncated_normal(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.
@@ -356,7 +356,7 @@ def orthogonal(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -370,7 +370,7 @@ def delta_orthogonal(
 
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
     """
@@ -385,7 +385,7 @@ def sparse(
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed.
     fraction: share of every column that is zero. std: of the normal, before truncation; >= 0.
-    gain: multiplies every weight. dtype: float64 (default) to float8_e5m2; None takes that of `out`.
+    gain: multiplies every weight. dtype: float64 (default) or a narrower one; None takes that of `out`.
     out: memory to fill, in any memory order. index: fill only ``whole[index]``.
     layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. threads: for a large fill; the bits do not depend on it.
@@ -402,7 +402,7 @@ def initialize(
     shape: the whole tensor's; None takes that of `out`.
     rng: the generator, which moves on by one draw a weight, or a seed.
     initializer: any of `fastinit.initializers`, its name, or JSON text. gain: multiplies every weight.
-    dtype: float64 (default) to float8_e5m2; None takes that of `out`. out: memory to fill, in any memory order.
+    dtype: float64 (default) or a narrower one; None takes that of `out`. out: memory to fill, in any memory order.
     index: fill only ``whole[index]``. layout: the meaning of each axis: "io", "oi" (torch), "hwio", "oihw", ...
     groups: groups of a grouped convolution. fan_in: connections into a unit, where not to be counted.
     fan_out: connections out of a unit, likewise. threads: for a large fill; the bits do not depend on it.

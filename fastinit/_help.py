@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 
+from ._engine.dtypes import FLOAT_NAMES
+
 MEANING = {
     "shape": """int or tuple of int, or None
     The whole tensor's logical shape; None takes `out`'s.""",
@@ -41,8 +43,9 @@ MEANING = {
     In [0, 1]: ``ceil(fraction * rows)`` elements of each column are zero.""",
     "gain": """float, default 1.0
     Multiplies every weight, so a mean as well as a standard deviation, a limit or a matrix; finite and >= 0.""",
-    "dtype": """dtype, optional
-    float64 (default), float32, float16, bfloat16, float8_e4m3fn or float8_e5m2. None takes `out`'s.""",
+    "dtype": f"""dtype, optional
+    One of {FLOAT_NAMES}.
+    None takes `out`'s, else float64.""",
     "out": """array or writable buffer, optional
     Memory to fill, in any memory order, of the part's shape. A uint8 or uint16 array with an explicit
     narrow `dtype` receives the bit patterns.""",
@@ -53,7 +56,7 @@ MEANING = {
     The meaning of each axis: ``i`` inputs, ``o`` outputs, ``d h w l t`` receptive field, ``e`` a stack of
     matrices. ``"io"`` has inputs as rows; torch's Linear is ``"oi"``, its Conv2d ``"oihw"``, its
     ConvTranspose2d ``"iohw"``. It is checked against the shape also where it changes no weight.""",
-    "groups": """int, default 1
+    "groups": """int
     Groups of a grouped convolution, as in `fastinit.fans`.""",
     "fan_in": """int, optional
     Connections into a unit, where they are not to be counted from the shape.""",

@@ -18,19 +18,33 @@ def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
     def load(name: str) -> Any:
         home = homes.get(name)
-        if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(f".{name}" if home == "." else home, package)
-        value = module if home == "." else getattr(module, name)
+        value = _submodule(package, name) if home in (None, ".") else getattr(import_module(home, package), name)
         setattr(import_module(package), name, value)
         return value
 
     return load, lambda: names, names
 
 
+def _submodule(package: str, name: str) -> Any:
+    """Return ``package.name`` as a module, as if it had been imported before."""
+    full = f"{package}.{name}"
+    try:
+        return import_module(full)
+    except ModuleNotFoundError as error:
+        if error.name != full:
+            raise
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
 def _homes(stub: str) -> dict[str, str]:
     homes = {}
-    with open(stub, encoding="utf-8") as file:
+    try:
+        file = open(stub, encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise ImportError(
+            f"{stub} cannot be read: the public names stand there; ship the .pyi files too"
+        ) from error
+    with file:
         for line in file:
             words = line.split()
             if words[:1] == ["from"] and words[4:5] == ["as"]:

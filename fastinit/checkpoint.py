@@ -1,7 +1,7 @@
 """Write a plan straight into one mapped ``.safetensors`` file, and verify such a file from itself alone.
 
 A file appears under its name whole or not at all: it is reserved, filled and synced under a temporary name in
-the same folder, then renamed.
+the same folder, then renamed (`_files/replacing.py`). Verifying reads; only our own temporary file is mapped.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import contextlib
 import errno
 import mmap
 import os
-import secrets
-import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -24,13 +22,15 @@ from ._engine.fill import fill
 from ._engine.narrow import narrowed
 from ._engine.parts import Array, whole_part
 from ._files.opening import open_file
+from ._files.reading import read_at
+from ._files.replacing import replacing
 from ._files.safetensors import encode_header, read_header
-from ._files.specs import TensorSpec
 from .errors import CheckpointError, FastinitError
 from .plan import VERSION, Plan, PlannedTensor
+from .provenance import departures, follows, specs_of_plan
 
-CHUNK_BYTES = 1 << 25
-"""Bytes written or compared at a time."""
+CHUNK_BYTES = 1 << 20
+"""Bytes read, made and compared, or reserved at a time: the three stay in one core's cache."""
 
 _PREFIX = "fastinit."
 
@@ -56,21 +56,31 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify_checkpoint` found; truthy where every byte is right.
+    """What `verify_checkpoint` found; truthy where every byte is right and the plan is the one demanded.
 
     Attributes
     ----------
     plan : Plan
-        The plan that the file's own metadata and header describe.
+        The plan that the file's own metadata and header describe. Every byte was compared with it.
     mismatches : tuple of Mismatch
         One per tensor that differs.
+    follows : bool
+        Whether the plan's seed, policy and order make it again. Where they do not, they are labels that whoever
+        wrote the file chose: the bytes follow from the plan, and nothing says where the plan comes from.
+    departures : tuple of str
+        How the plan departs from the seed, policy or plan demanded, in sentences.
+    approximate : tuple of str
+        Orthogonal tensors that are not equal to the bit, but within the bound that another LAPACK may cause.
     """
 
     plan: Plan
     mismatches: tuple[Mismatch, ...]
+    follows: bool
+    departures: tuple[str, ...] = ()
+    approximate: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return not self.mismatches
+        return not (self.mismatches or self.departures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,14 @@ def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progres
     ------
     CheckpointError
         If the file cannot be written (no room, no such folder); what was at `path` is as before.
+
+    Notes
+    -----
+    The plan is data, so `path` may be the very file whose header it was made from. After an interrupt there is
+    the old file or the whole new one, which keeps the old one's mode and, where the process may, owner and group.
+
+    One thing is not promised: the new file is mapped while it is filled, under the name ``.fastinit-*.tmp``. If
+    another process cuts *that* file short meanwhile, the system ends this one (SIGBUS); `path` is as before.
     """
     path = Path(path)
     offsets = _offsets(plan)
@@ -124,16 +142,20 @@ def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progres
     fill_seconds = 0.0
     began = time.perf_counter()
     try:
-        with _replacing(path) as descriptor:
+        with replacing(path) as descriptor:
             _reserve(descriptor, size)
             os.pwrite(descriptor, header, 0)
             if plan.nbytes:
-                with _mapping(descriptor, mmap.ACCESS_WRITE) as mapped:
+                with _mapping(descriptor) as mapped:
                     fill_began = time.perf_counter()
                     _fill_all(plan, mapped, len(header), offsets, progress)
                     fill_seconds = time.perf_counter() - fill_began
                     mapped.flush()
             os.fsync(descriptor)
+            if os.fstat(descriptor).st_size != size:
+                raise CheckpointError(
+                    f"cannot write {path}: another process changed the size of its temporary file"
+                )
     except (OSError, OverflowError) as error:
         number = getattr(error, "errno", None) or errno.EFBIG
         reason = os.strerror(number)
@@ -144,8 +166,8 @@ def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progres
 
 
 @contextlib.contextmanager
-def _mapping(descriptor: int, access: int) -> Iterator[mmap.mmap]:
-    mapped = mmap.mmap(descriptor, 0, access=access)
+def _mapping(descriptor: int) -> Iterator[mmap.mmap]:
+    mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_WRITE)
     try:
         yield mapped
     finally:
@@ -169,9 +191,9 @@ def _fill_all(
 
 def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:
     flat = (
-        np.frombuffer(mapped, tensor.dtype.bits, tensor.size, offset)
+        np.frombuffer(mapped, tensor.dtype.stored, tensor.size, offset)
         if tensor.size
-        else np.empty(0, tensor.dtype.bits)
+        else np.empty(0, tensor.dtype.stored)
     )
     return flat.reshape(tensor.shape)
 
@@ -187,45 +209,11 @@ def _offsets(plan: Plan) -> dict[str, int]:
 
 def _encoded_header(plan: Plan, offsets: dict[str, int]) -> bytes:
     metadata = {"version": VERSION, "seed": plan.seed, "policy": plan.policy, "order": plan.order}
-    if not _follows_from_header(plan):
+    if not follows(plan):
         metadata["plan"] = plan.to_json()
-    return encode_header(_specs(plan), offsets, {_PREFIX + key: str(value) for key, value in metadata.items()})
-
-
-def _specs(plan: Plan) -> dict[str, TensorSpec]:
-    return {name: TensorSpec(tensor.dtype, tensor.shape) for name, tensor in plan.items()}
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[int]:
-    """Yield a descriptor of a new file beside `path` that takes its name if, and only if, all goes well."""
-    path = path.resolve()  # through a symbolic link, to the file it names
-    if path.is_dir():  # now, not at the rename, when everything has been filled
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if path.exists() and not path.is_file():  # to replace /dev/null by a file would break the whole machine
-        raise CheckpointError(f"cannot write {path}: it is a device, pipe or socket; name a file")
-    # Not made from the name, which may already be the longest the file system takes.
-    temporary = path.with_name(f".fastinit-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-    try:
-        try:
-            if path.exists():  # who may read the old file may read the new one, and nobody else
-                os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
-            yield descriptor
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    # Make the rename survive a power cut. Some file systems cannot sync a folder; the file itself is safe.
-    with contextlib.suppress(OSError):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    return encode_header(
+        specs_of_plan(plan), offsets, {_PREFIX + key: str(value) for key, value in metadata.items()}
+    )
 
 
 def _reserve(descriptor: int, size: int) -> None:
@@ -238,8 +226,18 @@ def _reserve(descriptor: int, size: int) -> None:
         os.pwrite(descriptor, zeros[: size - offset], offset)
 
 
-def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = None) -> Verification:
-    """Regenerate a checkpoint from its own header and compare every byte.
+def verify_checkpoint(
+    path: str | os.PathLike[str],
+    progress: Progress | None = None,
+    *,
+    seed: SupportsIndex | None = None,
+    policy: str | None = None,
+    plan: Plan | None = None,
+) -> Verification:
+    """Regenerate a checkpoint from the plan in its own header and compare every byte.
+
+    That the bytes follow from the plan in the file does not say who made the plan: see `Verification.follows`, and
+    demand a seed, a policy or a plan.
 
     Orthogonal tensors are the exception: LAPACK decides their last bits, so a weight may lie as far from the one
     made here as the contract allows, ``1e-12 / min(1, smallest abs(R[j, j]))`` times the gain.
@@ -250,36 +248,49 @@ def verify_checkpoint(path: str | os.PathLike[str], progress: Progress | None = 
         A file that `write_checkpoint` wrote.
     progress : callable, optional
         As for `write_checkpoint`.
+    seed, policy : int and str, optional
+        The plan in the file must be the one that they make of the file's tensors; the one that is not given is
+        the file's own.
+    plan : Plan, optional
+        The plan in the file must be this one; instead of a seed and policy.
 
     Returns
     -------
     Verification
-        Truthy where every byte is right; else it names each tensor that differs and where.
+        Truthy where every byte is right and the plan is the one demanded; else it names each tensor that differs
+        and where, and how the plan departs.
 
     Raises
     ------
     CheckpointError
-        If the file is not a ``.safetensors`` file, or not one that fastinit wrote.
+        If the file is not a ``.safetensors`` file, or not one that fastinit wrote, or its metadata contradicts
+        itself, or it becomes shorter while it is read.
+    TypeError, ValueError
+        If `plan` is no Plan or given beside a seed or policy, or the seed or policy is none.
+
+    Examples
+    --------
+    >>> import fastinit, tempfile
+    >>> specs = {"w": {"dtype": "F32", "shape": [64, 64]}}
+    >>> with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, seed=17), file.name)
+    ...     found = fastinit.verify_checkpoint(file.name)
+    ...     other = fastinit.verify_checkpoint(file.name, seed=18)
+    >>> bool(found), found.follows, bool(other), other.departures
+    (True, True, False, ('its seed is 17; 18 was demanded',))
     """
     path = Path(path)
     try:
         with open_file(path) as file:
             header = read_header(file, str(path))
-            plan = described_plan(header.specs, header.metadata, path)
-            if not plan.nbytes:
-                return Verification(plan, ())
-            with _mapping(file.fileno(), mmap.ACCESS_READ) as mapped:
-                return Verification(plan, tuple(_mismatches(plan, mapped, header.offsets, progress)))
+            found = described_plan(header.specs, header.metadata, path)
+            unlike = departures(found, plan, seed, policy)
+            stored = _Stored(file.fileno(), str(path), header.offsets)
+            approximate: list[str] = []
+            mismatches = tuple(_mismatches(found, stored, progress, approximate))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _follows_from_header(plan: Plan) -> bool:
-    """Say whether seed, policy and order are all it takes to make this plan again."""
-    try:
-        return Plan.from_specs(_specs(plan), plan.seed, plan.policy, order=plan.order) == plan
-    except FastinitError:
-        return False
+    return Verification(found, mismatches, follows(found), unlike, tuple(approximate))
 
 
 def is_described(metadata: dict[str, str]) -> bool:
@@ -300,7 +311,7 @@ def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path)
     if missing:
         raise CheckpointError(
             f"{path} was not written by fastinit: its metadata lacks {', '.join(sorted(missing))}, "
-            "so there is nothing to verify it against"
+            "so there is no plan in it to verify it against"
         )
     if facts["version"] != str(VERSION):
         raise CheckpointError(f"{path} has plan version {facts['version']!r}; this fastinit reads {VERSION}")
@@ -310,21 +321,50 @@ def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path)
         if "plan" not in facts:
             return Plan.from_specs(layout, int(facts["seed"]), facts["policy"], order=facts["order"])
         plan = Plan.from_json(facts["plan"])
-        if _specs(plan) != layout:
-            raise CheckpointError("the plan in its metadata is not one of the tensors in its header")
+        _refuse_contradiction(plan, layout, facts)
         return plan
     except (FastinitError, ValueError) as error:
         raise CheckpointError(f"{path}: {error}") from error
 
 
+def _refuse_contradiction(plan: Plan, layout: dict[str, Any], facts: dict[str, str]) -> None:
+    """Refuse a header that says one thing and holds a plan that says another: nobody could say which is meant."""
+    if specs_of_plan(plan) != layout:
+        raise CheckpointError("the plan in its metadata is not one of the tensors in its header")
+    for key, planned in (("seed", str(plan.seed)), ("policy", plan.policy), ("order", plan.order)):
+        if facts[key] != planned:
+            raise CheckpointError(
+                f"its metadata contradicts itself: {key} {facts[key]!r}, but the plan in it has {key} {planned!r}"
+            )
+
+
+class _Stored(NamedTuple):
+    """The tensors of an open file."""
+
+    descriptor: int
+    path: str
+    offsets: dict[str, int]
+
+    def read(self, tensor: PlannedTensor, begin: int, bits: Array) -> Array:
+        """Fill `bits`, unsigned integers, with elements of a tensor from number `begin` on."""
+        at = self.offsets[tensor.name] + begin * bits.itemsize
+        if bits.size:
+            read_at(self.descriptor, at, bits.data.cast("B"), self.path, tensor.name)
+        return bits
+
+
 def _mismatches(
-    plan: Plan, mapped: mmap.mmap, offsets: dict[str, int], progress: Progress | None
+    plan: Plan, stored: _Stored, progress: Progress | None, approximate: list[str]
 ) -> Iterator[Mismatch]:
+    """Yield the first difference of each tensor; append the names of those that are right within a bound only."""
     done, total = 0, plan.nbytes
     for name, tensor in plan.items():
-        stored = _memory(mapped, offsets[name], tensor).reshape(-1).view(f"u{tensor.dtype.itemsize}")
-        found = _first_difference(tensor, stored)
-        del stored
+        if tensor.distribution.by_element:
+            found = _first_difference(tensor, stored)
+        else:  # a part of it costs as much as the whole
+            found, differs = _whole_difference(tensor, stored)
+            if differs and found is None:
+                approximate.append(name)
         if found is not None:
             yield found
         done += tensor.nbytes
@@ -332,35 +372,50 @@ def _mismatches(
             progress(done, total, name)
 
 
-def _first_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
-    if not tensor.distribution.by_element:  # a part of it costs as much as the whole
-        return _whole_difference(tensor, stored)
+def _first_difference(tensor: PlannedTensor, stored: _Stored) -> Mismatch | None:
     step = CHUNK_BYTES // tensor.dtype.itemsize
-    buffer = np.empty(min(step, tensor.size), tensor.dtype.bits)
+    length = min(step, tensor.size)
+    made, bits = np.empty(length, tensor.dtype.bits), _bits(tensor, length)
     for begin in range(0, tensor.size, step):
         part = slice(begin, min(begin + step, tensor.size))
-        chunk = buffer[: part.stop - begin]
+        chunk, there = (buffer[: part.stop - begin] for buffer in (made, bits))
         fill((tensor.size,), tensor.distribution, tensor.state, dtype=tensor.dtype, out=chunk, index=part)
-        expected = chunk.view(stored.dtype)
-        found = _mismatch(tensor, begin, stored[part], expected, expected != stored[part])
+        stored.read(tensor, begin, there)
+        expected = chunk.view(f"u{tensor.dtype.itemsize}")
+        found = _mismatch(tensor, begin, there, expected, expected != there)
         if found is not None:
             return found
     return None
 
 
-def _whole_difference(tensor: PlannedTensor, stored: Array) -> Mismatch | None:
-    """Compare a tensor that is made whole, allowing each weight what another machine's LAPACK may change."""
+def _whole_difference(tensor: PlannedTensor, stored: _Stored) -> tuple[Mismatch | None, bool]:
+    """Compare a tensor that is made whole, allowing each weight what another machine's LAPACK may change.
+
+    Returns
+    -------
+    mismatch : Mismatch or None
+        The first weight that no LAPACK would make.
+    differs : bool
+        Whether any weight differs.
+    """
     whole = tensor.distribution.values(tensor.shape, tensor.state, whole_part(tensor.shape), None, None)
     expected = narrowed(whole, tensor.dtype).reshape(-1)
-    wrong = expected != stored
-    if wrong.any():
+    there = stored.read(tensor, 0, _bits(tensor, tensor.size))
+    wrong = expected != there
+    differs = bool(wrong.any())
+    if differs:
         slack = tensor.distribution.slack(tensor.shape, tensor.state)
         least, greatest = (
             _ordered(narrowed(bound, tensor.dtype).reshape(-1)) for bound in (whole - slack, whole + slack)
         )
-        values = _ordered(stored)
+        values = _ordered(there)
         wrong &= (values < least) | (values > greatest)
-    return _mismatch(tensor, 0, stored, expected, wrong)
+    return _mismatch(tensor, 0, there, expected, wrong), differs
+
+
+def _bits(tensor: PlannedTensor, size: int) -> Array:
+    """Return memory for the stored bits of `size` elements, little-endian as in the file."""
+    return np.empty(size, f"<u{tensor.dtype.itemsize}")
 
 
 def _ordered(bits: Array) -> Array:

@@ -7,9 +7,13 @@ sentence says what was given, what was expected, and what to type instead. Wrong
 
 from __future__ import annotations
 
+from ._escaping import escaped
+
 
 class FastinitError(Exception):
     """Base of all errors that are fastinit's own. Two are equal where their class and their facts are.
+
+    A sentence may quote a file that anyone wrote, so it is shown with every unprintable character escaped.
 
     Examples
     --------
@@ -19,10 +23,15 @@ class FastinitError(Exception):
     """
 
     def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FastinitError):
+            return NotImplemented
         return type(other) is type(self) and other.args == self.args
 
     def __hash__(self) -> int:
         return hash((type(self), self.args))
+
+    def __str__(self) -> str:
+        return escaped(super().__str__())
 
 
 class InitializationError(FastinitError):

@@ -15,6 +15,7 @@ from typing import Any
 from ._engine.checks import as_choice, as_source
 from ._engine.initializer import Initializer
 from ._engine.parts import Array
+from ._engine.targets import whole_shape
 from ._files.json_text import parse_object
 from ._help import documented
 from .errors import CheckpointError
@@ -84,7 +85,7 @@ def _function(
     fans: bool = False,
     about: str,
 ) -> Callable[..., Array]:
-    """Return the function `name`, which calls what `make` makes of the arguments named in `own`.
+    """Return the function `name`: `make` takes the arguments named in `own`, and its initializer the others.
 
     `drawn`: whether it takes a generator; `scaled`: a gain; `fans`: fan_in and fan_out.
     """
@@ -102,15 +103,17 @@ def _function(
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
                 return plain(*given, **where)
             as_source(given[1] if drawn and len(given) > 1 else where["rng"])
+            whole_shape(given[0] if given else where["shape"], where.get("out"), where.get("index"))
             made = {argument: where.pop(argument) for argument in mine.intersection(where)}
             return make(*given[leading:], **made)(*given[:leading], **where)
-        except (TypeError, KeyError):  # a KeyError where there is no rng
+        except (TypeError, KeyError):  # a KeyError where there is no shape or no rng
             _refuse_unbound(name, signature, given, options)
             raise
 
     function.__name__ = function.__qualname__ = name
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__doc__ = documented(about, signature)
+    function.__annotations__ = {}
     function.make = make  # type: ignore[attr-defined]
     return function
 

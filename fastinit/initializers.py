@@ -8,31 +8,31 @@ initializer itself. All of them can be called, compare, hash, and travel as smal
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
-from typing import ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 from . import _core
+from ._engine import constructions, distributions, initializer
 from ._engine.axes import SPATIAL, Axes
 from ._engine.checks import as_choice, as_finite, as_nonnegative, as_shape, as_u64
-from ._engine.constructions import DeltaOrthogonal, Diagonal, Orthogonal, Sparse
-from ._engine.distributions import (
-    CenteredUniform,
-    Constant,
-    Normal,
-    Positions,
-    TruncatedNormal,
-    Uniform,
-)
+from ._engine.constructions import *  # noqa: F403
+from ._engine.constructions import Diagonal, agreed
+from ._engine.distributions import *  # noqa: F403
+from ._engine.distributions import CenteredUniform, Constant, Normal, Positions, TruncatedNormal
 from ._engine.gains import squared_gain
+from ._engine.initializer import *  # noqa: F403
 from ._engine.initializer import Distribution, Initializer
 from .errors import DistributionError
 
-__all__ = [
-    "ONES", "POSITIONS", "XAVIER_UNIFORM", "ZEROS", "CenteredUniform", "Constant", "DeltaOrthogonal",
-    "DepthScaled", "Diagonal", "Dirac", "Distribution", "Identity", "Initializer", "MuP", "Normal",
-    "Orthogonal", "Positions", "Residual", "Scaled", "Sparse", "TruncatedNormal", "Uniform", "VarianceScaling",
-    "glorot", "he", "kaiming", "lecun", "xavier",
-]  # fmt: skip
+if not TYPE_CHECKING:  # a type checker cannot read this sum, and takes what a star imports for public anyway
+    __all__ = [
+        "ONES", "POSITIONS", "XAVIER_UNIFORM", "ZEROS", "DepthScaled", "Dirac", "Identity", "MuP", "Residual",
+        "Scaled", "VarianceScaling", "glorot", "he", "kaiming", "lecun", "xavier",
+    ]  # fmt: skip
+    __all__ += constructions.__all__
+    __all__ += distributions.__all__
+    __all__ += initializer.__all__
 
 MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
 """What the fan of a variance scaling may be."""
@@ -80,8 +80,6 @@ class VarianceScaling(Initializer):
         as_choice(self.distribution, DISTRIBUTIONS, "distribution")
         self._set(scale=as_nonnegative(self.scale, "scale"))
 
-    reads_fans: ClassVar[bool] = True
-
     @property
     def name(self) -> str:
         """The famous name where it has one."""
@@ -101,6 +99,8 @@ class VarianceScaling(Initializer):
         else:
             fan, kind = fan_in if self.mode == "fan_in" else fan_out, _core.FAN
         _, std, limit, parent_std = _core.scale(self.scale, float(fan), kind, 1.0)
+        if not {"uniform": limit, "normal": std}.get(self.distribution, parent_std) < math.inf:
+            raise DistributionError(f"{self} leaves the finite range of float64")
         if self.distribution == "uniform":
             return CenteredUniform(limit)
         if self.distribution == "normal":
@@ -185,8 +185,8 @@ class Dirac(Initializer):
 
     def at(self, axes: Axes) -> Distribution:
         """Return the ones of the tap."""
-        groups = None if self.groups is None else as_u64(self.groups, "groups")
-        return Diagonal(1.0, None, groups).at(axes)
+        groups = agreed(self, "groups", axes, 1)
+        return Diagonal(1.0, axes.layout, groups).at(dataclasses.replace(axes, groups=groups))
 
 
 # ---- the weights of another initializer, scaled ------------------------------------------------------
@@ -210,11 +210,6 @@ class _Changed(Initializer):
     def name(self) -> str:
         """The name of the base inside that of the change."""
         return f"{self.kind}({self.base.name})"
-
-    @property
-    def reads_fans(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
-        """Whether the base reads them."""
-        return self.base.reads_fans
 
     @property
     def _factor(self) -> tuple[float, float]:
@@ -353,11 +348,6 @@ class MuP(Initializer):
     def name(self) -> str:
         """The name of the base inside that of the change."""
         return f"{self.kind}({self.base.name})"
-
-    @property
-    def reads_fans(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
-        """Whether the base reads them."""
-        return self.base.reads_fans
 
     def at(self, axes: Axes) -> Distribution:
         """Return the distribution of the base at `base_shape`, rescaled where inputs and outputs are both wide."""

@@ -23,11 +23,12 @@ from ._engine.names import check_tensor_name, refuse_duplicates
 from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state
 from ._engine.targets import as_dtype
+from ._escaping import escaped
 from ._files.json_text import JsonText, quoted
 from ._files.safetensors import METADATA
 from ._files.sources import Source, read_specs
 from ._files.specs import TensorSpec, too_long_though_empty
-from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError
+from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError, StreamOverlap
 from .policies import Rule, policy_rules, rule_for
 from .views.table import Table, counted, notebook
 
@@ -76,7 +77,7 @@ class PlannedTensor:
         object.__setattr__(self, "shape", as_shape(self.shape))
         object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
         object.__setattr__(self, "state", as_u64(self.state, "state"))
-        if not hasattr(self.distribution, "draws_per_weight"):  # an initializer, say, that needs a shape
+        if not hasattr(type(self.distribution), "draws_per_weight"):  # an initializer, say, that needs a shape
             raise TypeError(
                 f"distribution must say what tensor {self.name!r} is filled with, got {self.distribution!r}; "
                 "an initializer gives one: initializer.for_shape(shape)"
@@ -184,8 +185,10 @@ class Plan(Mapping[str, PlannedTensor]):
             shared = _core.advance(shared, tensor.draws)
         return cls(checked_seed, policy, order, tensors)
 
-    from_layout = from_specs
-    """The older name."""
+    @classmethod
+    def from_layout(cls, layout: Source, seed: SupportsIndex, policy: str = "xavier", **options: Any) -> Self:
+        """Return `from_specs` of the same arguments: this is its older name."""
+        return cls.from_specs(layout, seed, policy, **options)
 
     def __getitem__(self, name: str) -> PlannedTensor:
         return self._tensors[name]
@@ -252,6 +255,8 @@ class Plan(Mapping[str, PlannedTensor]):
                 raise PlanError(f"its version is {quoted(head['version'])}; this fastinit reads {VERSION}")
             seed, policy, order, _ = (_part(head, key) for key in ("seed", "policy", "order", "tensors"))
             return cls(as_u64(seed, "seed"), str(policy), order, tensors)
+        except StreamOverlap:  # it names the two tensors
+            raise
         except (CheckpointError, InitializationError, TypeError, ValueError) as error:
             raise PlanError(
                 f"this is not a plan: {error}; Plan.to_json and `fastinit show --json` write one"
@@ -281,7 +286,7 @@ class Plan(Mapping[str, PlannedTensor]):
     def __str__(self) -> str:
         return (
             f"{counted(len(self), 'tensor')}, {self.nbytes:,} bytes, {self.draws:,} draws; "
-            f"seed {self.seed}, policy {self.policy}, order {self.order}"
+            f"seed {self.seed}, policy {escaped(self.policy)}, order {self.order}"
         )
 
     def __repr__(self) -> str:
@@ -340,8 +345,8 @@ def _read(name: str, entry: object) -> PlannedTensor:
     if not isinstance(dtype, str) or dtype not in BY_NAME:
         raise PlanError(f"{where} has dtype {quoted(dtype)}; expected one of {', '.join(BY_NAME)}")
     try:
-        distribution = Distribution.from_json(_part(entry, "content"))
-        initializer, state = str(_part(entry, "scheme")), _part(entry, "state")
+        distribution = Distribution.from_json(_part(entry, "content", where))
+        initializer, state = str(_part(entry, "scheme", where)), _part(entry, "state", where)
         return PlannedTensor(name, tuple(shape), BY_NAME[dtype], initializer, distribution, state)
     except (TypeError, ValueError) as error:
         raise PlanError(f"{where}: {error}") from error

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import ml_dtypes  # noqa: F401  gives numpy, and through it the safetensors library, the narrow dtypes
 import numpy as np
@@ -13,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastinit import CheckpointError, Plan, verify_checkpoint, write_checkpoint
+from fastinit._engine.dtypes import FLOATS, INTEGERS
 
 SMALL = {"a.weight": {"dtype": "F32", "shape": [3, 4]}, "b.weight": {"dtype": "F32", "shape": [4, 3]}}
-OLD = b"what was here before"
 
 
 def split(content):
@@ -111,7 +112,7 @@ def test_the_smallest_and_the_oddest_models_survive(tmp_path, layout):
 
 
 def test_a_tensor_of_several_chunks_is_compared_whole(tmp_path):
-    """The comparison works in chunks of 32 MB: an index counted from the chunk would be a lie."""
+    """The comparison works in chunks: an index counted from the chunk would be a lie."""
     path = tmp_path / "large.safetensors"
     write_checkpoint(Plan.from_specs({"w": {"dtype": "F32", "shape": [3000, 3000]}}, 17), path)
     assert verify_checkpoint(path)
@@ -290,3 +291,11 @@ def test_a_plan_in_the_metadata_must_be_of_the_tensors_in_the_header(tmp_path):
     path.write_bytes(raw.replace(b'"shape":[4,6]', b'"shape":[6,4]'))
     with pytest.raises(CheckpointError, match="metadata"):
         verify_checkpoint(path)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=lambda dtype: dtype.name)
+def test_files_are_little_endian_on_every_machine(dtype):
+    """A checkpoint of a big-endian machine whose weights are noise to everybody else."""
+    assert dtype.stored == dtype.bits.newbyteorder("<")
+    assert dtype.stored.str[0] in "<|"
+    assert dtype.stored.isbuiltin == (sys.byteorder == "little" or dtype.itemsize == 1)

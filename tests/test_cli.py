@@ -84,9 +84,13 @@ def test_every_dtype_word_names_a_dtype(capsys, tmp_path, specs, word):
 def test_verify_of_a_good_file(capsys, made):
     status, out, err = run(capsys, "verify", made)
     assert (status, err) == (0, "")
-    assert "all 128 bytes of 2 tensors follow from seed 17, policy xavier, order named" in out
+    assert (
+        "all 128 bytes of 2 tensors follow from the plan in the file, "
+        "and that plan from seed 17, policy xavier, order named"
+    ) in out
     facts = json.loads(run(capsys, "verify", made, "--json")[1])
     assert (facts["good"], facts["seed"], facts["mismatches"], facts["bytes"]) == (True, 17, [], 128)
+    assert (facts["follows"], facts["departures"], facts["approximate"]) == (True, [], [])
 
 
 def test_verify_of_a_wrong_byte(capsys, made):

@@ -39,7 +39,7 @@ def listed():
     """The files of the architecture's tree; ``name.h .c`` stands for both."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     tree = page.split("## The tree", 1)[1].split("```")[1]
-    folders, found = {}, set()
+    folders, found, path = {}, set(), ROOT
     for line in filter(None, tree.splitlines()):
         depth = (len(line) - len(line.lstrip())) // 2
         parent = folders[depth - 1] if depth else ROOT
@@ -57,7 +57,10 @@ def test_the_architecture_lists_every_source_file_and_no_other():
     """A tree that shows yesterday's house."""
     sources = {
         path
-        for folder, patterns in (("fastinit", ("*.py", "*.pyi", "*.pyx", "*.css", "*.js")), ("csrc", ("*.c", "*.h")))
+        for folder, patterns in (
+            ("fastinit", ("*.py", "*.pyi", "*.pyx", "*.css", "*.js")),
+            ("csrc", ("*.c", "*.h")),
+        )
         for pattern in patterns
         for path in (ROOT / folder).rglob(pattern)
     }

@@ -321,7 +321,7 @@ def test_initialize_takes_an_initializer_its_name_or_its_json():
 def test_groups_said_twice_must_agree():
     """Two meanings of the groups, of which one is taken in silence."""
     shape = (8, 2, 3, 3)
-    with pytest.raises(ValueError, match=r"groups=4 contradicts the groups=2 of Diagonal"):
+    with pytest.raises(ValueError, match=r"groups=4 contradicts the groups=2 of Dirac"):
         fastinit.initialize(shape, 17, Dirac(2), layout="oihw", groups=4)
     expected = fastinit.dirac(shape, 4, layout="oihw")
     assert expected.sum() == 8

@@ -10,7 +10,6 @@ import reference
 import fastinit
 from fastinit import Plan, PlannedTensor
 from fastinit._engine import distributions
-from fastinit._engine.distributions import CenteredUniform
 from fastinit._engine.dtypes import BY_NAME
 from fastinit._engine.fill import fill
 from fastinit.initializers import (
@@ -18,57 +17,16 @@ from fastinit.initializers import (
     ZEROS,
     Constant,
     DeltaOrthogonal,
-    DepthScaled,
-    Diagonal,
     Dirac,
     Identity,
-    MuP,
-    Normal,
     Orthogonal,
-    Positions,
     Residual,
     Scaled,
     Sparse,
-    TruncatedNormal,
     Uniform,
-    VarianceScaling,
     kaiming,
-    lecun,
     xavier,
 )
-
-TRUNCATED_STD = 0.87962566103423978
-
-EVERY = [
-    Constant(0.5),
-    ZEROS,
-    ONES,
-    Uniform(-0.25, 0.75),
-    Normal(0.125, 0.02),
-    TruncatedNormal(0.0, 0.02),
-    TruncatedNormal(0.0, 0.02, -math.inf, 3.0),
-    xavier("uniform"),
-    xavier("normal"),
-    kaiming("truncated_normal", "leaky_relu", 0.2, "fan_out"),
-    VarianceScaling(0.3, "fan_geo_avg", "normal"),
-    Identity(0.5),
-    Dirac(2),
-    Dirac(),
-    CenteredUniform(0.5),
-    Diagonal(2.0, "oi", 2),
-    Orthogonal(1.5),
-    Orthogonal(1.5, "oi"),
-    DeltaOrthogonal(),
-    Sparse(0.25, 0.1),
-    Scaled(lecun(), 0.1),
-    Residual(Normal(std=0.02), 12),
-    DepthScaled(kaiming(), 3),
-    MuP((8, 4), xavier("normal")),
-    Residual(Scaled(MuP((8, 4)), 2.0), 1),
-    Positions(),
-]
-ids = [f"{initializer.name}-{number}" for number, initializer in enumerate(EVERY)]
-
 
 PLANNABLE = [
     (Constant(0.5), (3,), "io"),

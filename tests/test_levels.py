@@ -1,15 +1,13 @@
 """The kernels are chosen once, can be named, and are tested before they are trusted."""
 
-import math
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import known_weights
 import numpy as np
 import pytest
-import reference
-import reference_quantile
 
 import fastinit
 from fastinit import _core
@@ -91,44 +89,11 @@ def test_levels_agree_through_the_public_door(name, dtype):
 
 
 SELF_TEST = Path(__file__).parent.parent / "csrc" / "selftest.c"
-COUNT = 75
-STATE = -41 * reference.GAMMA % reference.WORD  # draw 40 is 0
-ABOVE_MINUS_ONE = tuple(
-    map(float.fromhex, ("0x1.44ed0bb7cb20bp-2", "0", "0x1.aec4bd120d37dp-54", "0x1.9f734e17374ccp+51"))
-)
-
-
-def truncated_weight(draw, form):
-    weight = 0.3 + 0.7 * reference_quantile.near(draw >> 11, -1.0, math.inf, ABOVE_MINUS_ONE)
-    return max(reference.narrowed(weight, form), reference.smallest_at_least(0.3 + 0.7 * -1.0, form))
-
-
-KNOWN = {
-    "constant": lambda draw, form: reference.narrowed(0.1, form),
-    "uniform": lambda draw, form: reference.uniform_weight(draw, -0.3, 0.7, form),
-    "centered_uniform": lambda draw, form: reference.centered_weight(draw, 1.3, form),
-    "normal": lambda draw, form: reference.narrowed(reference_quantile.normal(draw >> 11, 0.3, 0.7), form),
-    "truncated_normal": truncated_weight,
-}
-
-
-def fnv1a(words):
-    value = 0xCBF29CE484222325
-    for word in words:
-        value = (value ^ word) * 0x100000001B3 % reference.WORD
-    return value
 
 
 def test_the_self_test_knows_the_weights_of_the_plain_python():
     """A self-test whose expected weights were copied from the code that it tests."""
-    draws = [reference.draw(STATE, i) for i in range(COUNT)]
-    assert draws[40] == 0
-    wanted = [
-        f"#define KNOWN_{base}_{dtype} UINT64_C(0x{fnv1a((0, *stored, 0)):016X})"
-        for base in _core.BASES
-        for dtype in _core.DTYPES
-        for form in [reference.FORMATS[dtype]]
-        for stored in [[reference.pattern(KNOWN[base](draw, form), form) for draw in draws]]
-    ]
+    assert known_weights.DRAWS[40] == 0
+    wanted = known_weights.lines(_core.BASES, _core.DTYPES)
     found = re.findall(r"^#define KNOWN_\w+ .*", SELF_TEST.read_text(), re.MULTILINE)
     assert found == wanted, "\n".join(wanted)

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import shutil
 
 import pytest
 from conftest import ROOT, run_python
@@ -69,6 +70,22 @@ def test_import_fastinit_is_light():
 def test_reading_a_module_as_an_attribute_works(path):
     ended = run_python("-c", f"import fastinit; fastinit.{path}")
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("module", ["errors", "plan", "checkpoint", "parameters", "policies", "functions"])
+def test_a_public_module_is_an_attribute_before_anybody_imported_it(module):
+    """`fastinit.errors.CheckpointError` works or not, by what was used before."""
+    ended = run_python("-c", f"import fastinit; print(fastinit.{module}.__name__)")
+    assert ended.stdout == f"fastinit.{module}\n", ended.stderr
+
+
+def test_a_package_without_its_stub_says_so(tmp_path):
+    """A bundler that drops .pyi files, and a FileNotFoundError that nobody understands."""
+    shutil.copytree(PACKAGE, tmp_path / "fastinit", ignore=shutil.ignore_patterns("__pycache__", "__init__.pyi"))
+    ended = run_python("-c", "import fastinit", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith("ImportError: ")
+    assert "ship the .pyi files too" in ended.stderr
 
 
 def test_the_version_is_the_distributions():

@@ -18,9 +18,6 @@ from fastinit._engine.distributions import CenteredUniform, Constant, Positions,
 from fastinit._engine.dtypes import BY_NAME
 from fastinit._engine.fill import fill
 
-WORDS = st.integers(0, 2**64 - 1)
-NARROW = [name for name in DTYPES if name != "float64"]
-
 
 def weight(content, draw, dtype):
     """What the reference stores for one draw."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -24,13 +23,21 @@ from .checks import Shape, as_nonnegative, as_number, as_u64, size_of
 from .distributions import Normal
 from .dtypes import FLOAT64, DType
 from .fill import fill
-from .initializer import Distribution, checked_spec
+from .initializer import Distribution, Initializer, checked_spec
 from .parts import Array, Index, Part
 from .probability import LARGEST_NORMAL, Moments
 
+__all__ = ["DeltaOrthogonal", "Diagonal", "Orthogonal", "Sparse"]
+
 Slice = tuple[int | slice, ...]
-Normals = Callable[..., Array]
-"""``normals(std=1.0, index=None)``: (a part of) the tensor filled with its stream's normals, in float64."""
+T = TypeVar("T")
+
+
+class Normals(Protocol):
+    """Gives (a part of) the tensor filled with its stream's normals, in float64."""
+
+    def __call__(self, std: float = 1.0, index: Slice | None = None) -> Array:
+        """Return them, times `std`."""
 
 
 class WholeTensor(Distribution):
@@ -47,7 +54,7 @@ class WholeTensor(Distribution):
     @property
     def support(self) -> tuple[float, float]:
         """The interval in which every weight lies."""
-        return -self.largest, self.largest
+        return 0.0 - self.largest, self.largest
 
     def prepare(self, dtype: DType) -> None:
         """Refuse a dtype that does not hold its largest weight; no kernel serves."""
@@ -82,6 +89,18 @@ def _normals(shape: Shape, state: int, threads: int | None, std: float = 1.0, in
     return fill(shape, Normal(0.0, std), state, index=index, threads=threads)
 
 
+def agreed(initializer: Initializer, field: str, axes: Axes, default: T) -> T:
+    """Return what an initializer and the call say of a field, in one of the two places or alike in both."""
+    own, asked = getattr(initializer, field), getattr(axes, field)
+    if own is None or own == asked:
+        return asked  # type: ignore[no-any-return]
+    if asked == default:
+        return own  # type: ignore[no-any-return]
+    raise ValueError(
+        f"{field}={asked!r} contradicts the {field}={own!r} of {initializer}; say it in one of the two places"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _OnAxes(WholeTensor):
     """One that tells inputs from outputs: the fields and checks of those that do."""
@@ -102,20 +121,10 @@ class _OnAxes(WholeTensor):
     def at(self, axes: Axes) -> Self:
         """Return it with the layout and the groups of the call, which must not contradict its own."""
         resolved = dataclasses.replace(
-            self, layout=self._agreed("layout", axes, "io"), groups=self._agreed("groups", axes, 1)
+            self, layout=agreed(self, "layout", axes, "io"), groups=agreed(self, "groups", axes, 1)
         )
         resolved.check(axes.shape)
         return resolved
-
-    def _agreed(self, field: str, axes: Axes, default: object) -> Any:
-        own, asked = getattr(self, field), getattr(axes, field)
-        if own is None or own == asked:
-            return asked
-        if asked == default:
-            return own
-        raise ValueError(
-            f"{field}={asked!r} contradicts the {field}={own!r} of {self}; say it in one of the two places"
-        )
 
     @property
     def largest(self) -> float:
@@ -131,6 +140,7 @@ class _OnAxes(WholeTensor):
         _ = self.axes(shape).letters
 
     def _moments(self, shape: Shape) -> Moments | None:
+        self.check(shape)
         if not size_of(shape):
             return None
         return Moments(0.0, math.sqrt(self.gain**2 / self._longer(shape)))
@@ -338,7 +348,7 @@ class Sparse(WholeTensor):
     @property
     def largest(self) -> float:
         """A bound on the magnitude of its weights."""
-        return LARGEST_NORMAL * self.std
+        return LARGEST_NORMAL * self.std if self.fraction < 1 else 0.0
 
     def check(self, shape: Shape) -> None:
         """Refuse a tensor that has no columns."""
@@ -357,6 +367,7 @@ class Sparse(WholeTensor):
 
     def moments(self, shape: Shape = (), dtype: DType = FLOAT64, *, is_cast: bool = False) -> Moments | None:
         """Return the moments of a weight: in every column the same number of normal weights is zero."""
+        self.check(shape)
         kept = Normal(0.0, self.std).moments(shape, dtype, is_cast=is_cast)
         rows = shape[0]
         share = 1 - math.ceil(self.fraction * rows) / rows if rows else 0.0

@@ -25,6 +25,8 @@ from .narrow import rounded
 from .parts import Array, Index, Part
 from .probability import LARGEST_NORMAL, Moments
 
+__all__ = ["CenteredUniform", "Constant", "Normal", "Positions", "TruncatedNormal", "Uniform"]
+
 
 @dataclass(frozen=True, slots=True)
 class Constant(Distribution):  # noqa: PLW1641  # dataclass makes the hash
@@ -103,9 +105,9 @@ class Uniform(Distribution):
     def __post_init__(self) -> None:
         if type(self.low) is type(self.high) is float and -math.inf < self.low < self.high < math.inf:
             return
-        low, high = as_finite(self.low, "low"), as_finite(self.high, "high")
-        if not _is_interval(low, high):
-            raise DistributionError(f"uniform needs {self.needs}, got low={low} and high={high}")
+        low, high = as_number(self.low, "low"), as_number(self.high, "high")
+        if not (-math.inf < low and high < math.inf and (low < high or _is_interval(low, high))):
+            raise DistributionError(f"uniform needs finite low < high, got low={low} and high={high}")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
@@ -120,7 +122,7 @@ class Uniform(Distribution):
         Bounds that meet leave one value, which still takes its draws: a normal of std 0.
         """
         low, high = (self._times(bound, factor, p, q) for bound in (self.low, self.high))
-        return Uniform(low, high) if _is_interval(low, high) else Normal(low, 0.0)
+        return Normal(low, 0.0) if _meet(low, high) else Uniform(low, high)
 
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments((self.low + self.high) / 2, (self.high - self.low) / math.sqrt(12), -1.2)
@@ -151,6 +153,12 @@ def _is_interval(low: float, high: float) -> bool:
     """Ask the core whether low < high: a host that flushes subnormals to zero takes two of them for equal."""
     spec = _core.Spec(_core.BASES["uniform"], _core.DTYPES["float64"], (low, high))
     return spec.status != _core.NOT_AN_INTERVAL
+
+
+def _meet(low: float, high: float) -> bool:
+    """Say by the bits whether two bounds are equal: a host that flushes subnormals takes two of them for equal."""
+    ours, theirs = struct.unpack("<2Q", struct.pack("<2d", low, high))
+    return bool(ours == theirs or (ours | theirs) & ((1 << 63) - 1) == 0)  # both zero, whatever their signs
 
 
 def _half_open(values: Array, low: float, high: float, dtype: DType) -> Array:
@@ -196,9 +204,9 @@ class CenteredUniform(Distribution):
         """The bounds."""
         return -self.limit, self.limit
 
-    def cdf(self, x: Array) -> Array:
-        """Return the probability of a weight below each `x`."""
-        return np.asarray(np.clip((x + self.limit) / (2 * self.limit), 0, 1))
+    def cdf(self, x: Array) -> Array | None:
+        """Return the probability of a weight below each `x`; None where every weight is 0."""
+        return np.asarray(np.clip((x + self.limit) / (2 * self.limit), 0, 1)) if self.limit else None
 
     def density(self, x: Array) -> Array | None:
         """Return the probability density at each `x`; None where every weight is 0."""
@@ -251,9 +259,9 @@ class Normal(Distribution):
         """The interval of every weight that can be drawn."""
         return self.mean - LARGEST_NORMAL * self.std, self.mean + LARGEST_NORMAL * self.std
 
-    def cdf(self, x: Array) -> Array:
-        """Return the probability of a weight below each `x`."""
-        return np.asarray(1 - probability.mass_above((x - self.mean) / self.std))
+    def cdf(self, x: Array) -> Array | None:
+        """Return the probability of a weight below each `x`; None where every weight is the mean."""
+        return np.asarray(1 - probability.mass_above((x - self.mean) / self.std)) if self.std else None
 
     def density(self, x: Array) -> Array | None:
         """Return the probability density at each `x`; None where every weight is the mean."""
@@ -320,8 +328,10 @@ class TruncatedNormal(Distribution):
         low, high = (self.mean + (self.std and self.std * bound) for bound in (self.lower, self.upper))
         return low, high
 
-    def cdf(self, x: Array) -> Array:
-        """Return the probability of a weight below each `x`."""
+    def cdf(self, x: Array) -> Array | None:
+        """Return the probability of a weight below each `x`; None where every weight is the mean."""
+        if not self.std:
+            return None
         z = np.clip((x - self.mean) / self.std, self.lower, self.upper)
         if self.upper <= 0:  # the mirror image keeps the tail's digits
             near, end, above = -self.upper, -self.lower, -z
@@ -363,7 +373,10 @@ class Positions(Distribution):
     holds_weights: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.length is not None and as_u64(self.length, "length") == 0:
+        if self.length is None:
+            return
+        self._set(length=as_u64(self.length, "length"))
+        if self.length == 0:
             raise ValueError("positions need a length of 1 to 2**64 - 1, got 0")
 
     def at(self, axes: Axes) -> Distribution:
@@ -371,7 +384,12 @@ class Positions(Distribution):
         axes.check()
         if not axes.shape:
             raise ValueError("positions count along the last axis, and a 0-d tensor has none")
-        return Positions(axes.shape[-1]) if axes.shape[-1] else Constant(0.0)
+        last = axes.shape[-1]
+        if self.length not in (None, last):
+            raise ValueError(
+                f"{self} counts {self.length} positions, but the last axis of shape {axes.shape} has {last}"
+            )
+        return Positions(last) if last else Constant(0.0)
 
     def prepare(self, dtype: DType) -> None:
         """Refuse a dtype that does not hold the last position."""

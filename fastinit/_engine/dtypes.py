@@ -75,6 +75,11 @@ class DType:
         return _bits(self)
 
     @property
+    def stored(self) -> np.dtype[Any]:
+        """The numpy dtype that holds its bit patterns in a file: little-endian, whatever the machine."""
+        return _stored(self)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype; bfloat16 and the float8 formats need the package ml_dtypes."""
         return _numpy(self)
@@ -120,6 +125,13 @@ def _bits(dtype: DType) -> np.dtype[Any]:
     import numpy as np  # noqa: PLC0415
 
     return np.dtype(dtype.name if hasattr(np, dtype.name) else f"u{dtype.itemsize}")
+
+
+@cache
+def _stored(dtype: DType) -> np.dtype[Any]:
+    import numpy as np  # noqa: PLC0415
+
+    return np.dtype(dtype.bits.newbyteorder("<").str)  # from text: numpy knows it as a native one where it is
 
 
 @cache

@@ -93,15 +93,13 @@ def fill(
 
 def _new_and_small(distribution: Distribution, state: int, part: Part) -> Array | None:
     """Draw a few new float64 weights by one call of `_core`; None says that the long way must be taken."""
-    base = distribution.base
-    if base is None or math.prod(part.shape) * FLOAT64.itemsize > _SMALL_BYTES:
+    if distribution.base is None or math.prod(part.shape) * FLOAT64.itemsize > _SMALL_BYTES:
         return None
     try:
         target = np.empty(part.shape)
-    except (MemoryError, ValueError):
+    except (MemoryError, ValueError):  # or too many axes: the long way says so
         return None
-    status = _core.draw(base, FLOAT64.code, distribution.parameters, target, state, part.first, part.draws)
-    return target if status == _core.OK else None
+    return target if _drawn_at_once(target, FLOAT64, distribution, state, part) else None
 
 
 def _drawn_at_once(target: Array, dtype: DType, distribution: Distribution, state: int, part: Part) -> bool:

@@ -7,14 +7,10 @@ move a limit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .. import _core
 from .axes import check_fans
 from .checks import as_choice, as_finite, as_u64
-
-if TYPE_CHECKING:
-    pass
 
 _NO_PARAMETER = {
     "linear": 1.0,

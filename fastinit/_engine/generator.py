@@ -164,7 +164,7 @@ class SplitMix64(np.random.BitGenerator):
         Parameters
         ----------
         size : int or tuple of int, optional
-            ShapeLike of the result; None takes `out`'s, or draws one float.
+            Shape of the result; None takes `out`'s, or draws one float.
         dtype : dtype, optional
             As in `fastinit.random`.
         out : array or writable buffer, optional
@@ -185,7 +185,7 @@ class SplitMix64(np.random.BitGenerator):
         low, high : float
             Finite, ``low < high``.
         size : int or tuple of int, optional
-            ShapeLike of the result; None draws one float.
+            Shape of the result; None draws one float.
 
         Returns
         -------
@@ -202,7 +202,7 @@ class SplitMix64(np.random.BitGenerator):
         Parameters
         ----------
         size : int or tuple of int, optional
-            ShapeLike of the result; None takes `out`'s, or draws one float.
+            Shape of the result; None takes `out`'s, or draws one float.
         dtype : dtype, optional
             As in `fastinit.normal`.
         out : array or writable buffer, optional
@@ -232,7 +232,7 @@ class SplitMix64(np.random.BitGenerator):
         loc, scale : float
             Mean and standard deviation; finite, ``scale >= 0``.
         size : int or tuple of int, optional
-            ShapeLike of the result; None draws one float.
+            Shape of the result; None draws one float.
 
         Returns
         -------

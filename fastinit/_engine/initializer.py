@@ -29,6 +29,7 @@ from .targets import whole_shape
 if TYPE_CHECKING:
     from .generator import SplitMix64
 
+__all__ = ["Distribution", "Initializer"]
 
 _KINDS: dict[str, type[Initializer]] = {}
 """kind -> class, of every initializer and distribution."""
@@ -39,16 +40,20 @@ class Initializer:
 
     __slots__ = ()
     kind: ClassVar[str]
-    reads_fans: ClassVar[bool] = False
-    """Whether the number of connections has a say."""
     holds_weights: ClassVar[bool] = True
     """Whether the elements are weights, which can be scaled, and not indices."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register a class by its kind, so that `from_json` finds it."""
         super().__init_subclass__(**options)
-        if "kind" in cls.__dict__:
-            _KINDS[cls.kind] = cls
+        if "kind" not in cls.__dict__:
+            return
+        holder = _KINDS.get(cls.kind, cls)  # a dataclass with slots is made twice, under one name
+        if (holder.__module__, holder.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(
+                f"the kind {cls.kind!r} is that of {holder.__qualname__}; give {cls.__qualname__} another"
+            )
+        _KINDS[cls.kind] = cls
 
     @property
     def name(self) -> str:
@@ -103,9 +108,10 @@ class Initializer:
         """Fill a tensor, or a part of one; `fastinit.initialize` explains the arguments."""
         source = as_source(rng)
         whole = whole_shape(shape, out, index)
+        factor = gain if type(gain) is float and gain == 1.0 else as_nonnegative(gain, "gain")
         distribution = self.at(axes_of(whole, layout, groups, fan_in, fan_out))
-        if type(gain) is not float or gain != 1.0:
-            distribution = distribution.rescaled(as_nonnegative(gain, "gain"))
+        if factor != 1.0:
+            distribution = distribution.rescaled(factor)
         draws = draws_of(whole) if distribution.draws_per_weight else 0
         if type(source) is int:
             return fill(whole, distribution, source, dtype=dtype, out=out, index=index, threads=threads)
@@ -166,7 +172,7 @@ class Distribution(Initializer):
     draws_per_weight: ClassVar[int]
     """1, or 0 where it takes no draws."""
     scales: ClassVar[tuple[str, ...]] = ()
-    """The parameters that grow in proportion to its weights."""
+    """Parameters that are multiplied when the weights are."""
     needs: ClassVar[str] = ""
     """What makes its parameters an interval, for an error."""
     by_element: ClassVar[bool] = True
@@ -211,6 +217,8 @@ class Distribution(Initializer):
         return dataclasses.replace(self, **changed)  # type: ignore[type-var]  # every distribution is a dataclass
 
     def _times(self, x: float, factor: float, p: float, q: float) -> float:
+        if factor < 0:
+            raise ValueError(f"a factor must be >= 0, got {factor}: the weights keep their signs")
         product = _core.rescale(x, factor, p, q)
         if not -math.inf < product < math.inf:
             raise DistributionError(f"{self} times {factor:.6g} leaves the finite range of float64")

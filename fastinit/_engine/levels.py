@@ -13,7 +13,7 @@ VARIABLE = "FASTINIT_LEVEL"
 
 
 def simd_level() -> str:
-    """Return the name of the kernels in use: avx512, avx2, neon or portable."""
+    """Return the name of the kernels in use, such as avx512 or portable."""
     return _core.simd_level()
 
 

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from .options import add_plan, plan_of
+from .outputs import refuse_overwriting
 from .printing import GOOD, print_either
 from .progress import Progress, add_quiet
 
@@ -15,9 +16,19 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the model, its plan's options, and the file."""
+    """Add the model, its plan's options, and the file.
+
+    MODEL is not among the files that no output may be: a checkpoint may be initialized again in its own place.
+    Its header is read to the end first, and the file is replaced in one step once the new one is complete. What
+    would be lost are specs in JSON, and `run` refuses that.
+    """
     add_plan(parser)
-    parser.add_argument("--out", required=True, metavar="FILE", help="the .safetensors file to write")
+    parser.add_argument(
+        "--out",
+        required=True,
+        metavar="FILE",
+        help="the .safetensors file to write; may be MODEL itself, which is then initialized again",
+    )
     parser.add_argument("--memset", action="store_true", help="compare with libc's memset of the same size")
     add_quiet(parser)
 
@@ -26,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     """Write the model and print the time that took."""
     from ..checkpoint import write_checkpoint  # noqa: PLC0415
 
+    if options.model.endswith(".json"):
+        refuse_overwriting(options, [options.model])
     plan = plan_of(options)
     with Progress("init", options.quiet) as progress:
         written = write_checkpoint(plan, options.out, progress)

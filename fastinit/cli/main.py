@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from .printing import GOOD, REFUSED
+from .outputs import Untouched, refuse_overwriting
+from .printing import GOOD, REFUSED, Parser, complain
 
 COMMANDS = {
     "init": "Initialize a whole model into one .safetensors file.",
@@ -37,14 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser(sys.argv[1:] if arguments is None else arguments).parse_args(arguments)
     if arguments is None:  # a process of its own: raise an exception, so that half-written files are removed
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    files = Untouched(options)
     try:
+        refuse_overwriting(options)
         options.status = options.run(options)
         if sys.stdout is not None:  # None if the shell closed it: `>&-`
             sys.stdout.flush()
     except BrokenPipeError:  # the reader (head, less) has seen enough
         sys.stdout = None
     except KeyboardInterrupt:
-        print("fastinit: interrupted; nothing was changed", file=sys.stderr)
+        complain(f"interrupted; {files}")
         return 130
     except Exception as error:
         return _refuse(error)
@@ -57,12 +60,12 @@ def _refuse(error: Exception) -> int:
 
     if not isinstance(error, FastinitError | ValueError | TypeError | ImportError | OSError | MemoryError):
         raise error
-    print(f"fastinit: {str(error) or 'not enough memory'}", file=sys.stderr)
+    complain(str(error) or "not enough memory")
     return REFUSED
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fastinit",
         description="Starting weights at memory speed, with bits that never change.",
         epilog="exit status: 0 good, 1 a check failed, 2 wrong usage or a refused request",

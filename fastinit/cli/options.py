@@ -59,6 +59,42 @@ def plan_of(options: argparse.Namespace) -> Plan:
     return Plan.from_specs(options.model, options.seed, options.policy, order=options.order, dtype=dtype)
 
 
+def add_demanded_plan(parser: argparse.ArgumentParser, *, plan: str, policy: str, seed: str) -> None:
+    """Add --plan, --policy and --seed, which say what a file should hold, with their helps."""
+    parser.add_argument("--plan", metavar="PLAN.json", help=plan)
+    parser.add_argument("--policy", help=policy)
+    parser.add_argument("--seed", type=int, help=seed)
+
+
+def demanded_plan(options: argparse.Namespace) -> Plan | None:
+    """Return the plan in the file that --plan names; None without it."""
+    if not options.plan:
+        return None
+    if options.policy is not None or options.seed is not None:
+        raise ValueError("--plan already says seed and policy; leave out --seed and --policy")
+    return _read_plan(options.plan)
+
+
+def _read_plan(path: str) -> Plan:
+    from pathlib import Path  # noqa: PLC0415
+
+    from .._files.opening import read_bounded  # noqa: PLC0415
+    from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
+    from ..errors import PlanError  # noqa: PLC0415
+    from ..plan import Plan  # noqa: PLC0415
+
+    if path.endswith(".safetensors"):
+        raise PlanError(
+            f"{path} is a checkpoint, not a plan: leave out --plan, and FILE is judged by the plan in its metadata"
+        )
+    try:
+        return Plan.from_json(read_bounded(Path(path), HEADER_LIMIT, "a plan").decode())
+    except (PlanError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f"{path} is not a plan: {error}; `fastinit show MODEL --seed SEED --json` prints one"
+        ) from error
+
+
 # ---- digits of the user's own ------------------------------------------------------------------------
 
 
@@ -70,6 +106,7 @@ def add_digits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", metavar="FILE", help="their labels")
     parser.add_argument("--test-images", metavar="FILE", help="held-out images (default: every fifth of --images)")
     parser.add_argument("--test-labels", metavar="FILE", help="their labels")
+    parser.set_defaults(reads=("images", "labels", "test_images", "test_labels"))
 
 
 def digits_of(options: argparse.Namespace) -> Digits | None:
@@ -129,4 +166,6 @@ def _file(path: str) -> str:
         raise argparse.ArgumentTypeError(f"cannot write {path!r}: there is no folder {folder!r}")
     if os.path.isdir(path):
         raise argparse.ArgumentTypeError(f"cannot write {path!r}: it is a folder")
+    if os.path.exists(path) and not os.path.isfile(path):  # a finished file is renamed, which would replace it
+        raise argparse.ArgumentTypeError(f"cannot write {path!r}: it is a device, pipe or socket; name a file")
     return path

@@ -1,10 +1,17 @@
-"""Print what a command found, as text or as JSON, and write the views asked for."""
+"""Print what a command found, as text or as JSON, and write the views asked for.
+
+Every text goes through `say` or `complain`: a name in a file is anyone's, and a terminal obeys what it reads.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .._escaping import escaped
 
 if TYPE_CHECKING:
     from ..views.result import Result
@@ -17,6 +24,14 @@ FAILED = 1
 
 REFUSED = 2
 """Exit status: wrong usage, or a refused request."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of arguments whose complaints, which quote what was typed or globbed, are escaped."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message to standard error, and exit with `REFUSED`."""
+        super().error(escaped(message))
 
 
 def deliver(options: argparse.Namespace, result: Result) -> int:
@@ -39,4 +54,18 @@ def deliver(options: argparse.Namespace, result: Result) -> int:
 
 def print_either(options: argparse.Namespace, facts: dict[str, Any], lines: list[str]) -> None:
     """Print `facts` as one JSON object where --json asks for it, else `lines`."""
-    print(json.dumps(facts) if options.json else "\n".join(lines))
+    if options.json:
+        print(json.dumps(facts))
+    else:
+        say(lines)
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines of text to standard output."""
+    print("\n".join(map(escaped, lines)))
+
+
+def complain(sentence: str) -> None:
+    """Print one sentence to standard error, where there is one: `2>&-` closes it."""
+    if sys.stderr is not None:  # else print would choose standard output
+        print(f"fastinit: {escaped(sentence)}", file=sys.stderr)

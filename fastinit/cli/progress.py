@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from .._escaping import escaped
+
 INTERVAL = 0.05
 """Seconds between two updates: a terminal is slow, and more would not be seen."""
 
@@ -44,5 +46,5 @@ class Progress:
         if self._shown and now - self._last > INTERVAL:
             self._last = now
             share = 100 * done / total if total else 100
-            line = f"\r\x1b[K{self._verb} {share:3.0f} %  {done:,} of {total:,} bytes  {name[:60]}"
+            line = f"\r\x1b[K{self._verb} {share:3.0f} %  {done:,} of {total:,} bytes  {escaped(name[:60])[:60]}"
             print(line, end="", file=sys.stderr, flush=True)

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_network(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--activation", metavar="NAME", help="the nonlinearity (default relu)")
+    parser.add_argument("--activation", metavar="NAME", help="the activation (default relu)")
     parser.add_argument(
         "--initializer",
         metavar="INITIALIZER",

@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_digits(parser)
     add_views(parser)
+    parser.set_defaults(reads=(*parser.get_default("reads"), "pretrained"))
 
 
 def run(options: argparse.Namespace) -> int:

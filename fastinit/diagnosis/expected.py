@@ -8,6 +8,7 @@ from typing import Any
 
 from .._engine.dtypes import DType
 from .._engine.initializer import Distribution
+from .._escaping import escaped
 from ..plan import PlannedTensor
 from .measured import finite_or_none
 
@@ -104,7 +105,7 @@ def of_planned(tensor: PlannedTensor, stored_as: DType | None = None) -> Expecte
         return None
     low, high = distribution.support
     return Expected(
-        source=f"the plan's {tensor.initializer}",
+        source=f"the plan's {escaped(tensor.initializer)}",
         low=low,
         high=high,
         is_drawn=distribution.draws_per_weight > 0,

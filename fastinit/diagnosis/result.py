@@ -115,7 +115,7 @@ class Diagnosis(Result):
     findings : tuple of Finding
         Every fault.
     drawn : tuple of (int, int), or None
-        How many of how many tensors begin with the very weights the plan's seed draws; None without a plan.
+        How many of how many tensors begin with the very weights the plan draws; None without a plan.
     """
 
     path: str
@@ -154,7 +154,7 @@ class Diagnosis(Result):
         begin = "begins" if compared == 1 else "begin"
         doubt = "" if equal else ": trained since, or made from another seed or by another program"
         tensors = counted(compared, "tensor")
-        return [f"{equal:,} of {tensors} {begin} with the very weights the plan's seed draws{doubt}"]
+        return [f"{equal:,} of {tensors} {begin} with the very weights the plan draws{doubt}"]
 
     def _on_the_unread(self) -> list[str]:
         unread = [tensor for tensor in self.tensors if tensor.spec.dtype.is_foreign]

@@ -22,6 +22,7 @@ from .._engine.cpus import default_threads
 from .._engine.narrow import widened
 from .._files.json_text import JsonText, quoted
 from .._files.opening import open_file, read_bounded
+from .._files.reading import read_at
 from .._files.safetensors import HEADER_LIMIT, Header, read_header
 from .._files.specs import TensorSpec
 from ..checkpoint import Progress
@@ -68,17 +69,8 @@ class StoredTensor:
 
     def read(self, begin: int, buffer: bytearray | memoryview) -> memoryview:
         """Fill `buffer` with the tensor's bytes from `begin` on."""
-        view, done = memoryview(buffer), 0
-        while done < len(view):
-            try:
-                got = os.preadv(self.descriptor, [view[done:]], self.offset + begin + done)
-            except OSError as error:
-                raise CheckpointError(f"cannot read {self.path}: {error.strerror or error}") from error
-            if got == 0:
-                raise CheckpointError(
-                    f"{self.path} has become shorter while tensor {self.name!r} was read from it"
-                )
-            done += got
+        view = memoryview(buffer)
+        read_at(self.descriptor, self.offset + begin, view, self.path, self.name)
         return view
 
     def values(self, begin: int, count: int) -> _Array:
@@ -147,6 +139,14 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredT
                 raise CheckpointError(f"{path}: tensor {name!r} is not in {home}, where the index puts it")
             tensors.append(_stored(name, path.parent / home, descriptor, header))
         yield tensors, None
+
+
+def shards(path: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Return the files that an index names; none where `path` is no index."""
+    path = Path(path)
+    if not path.name.endswith(_INDEX):
+        return ()
+    return tuple(path.parent / home for home in sorted(set(_weight_map(path).values())))
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:

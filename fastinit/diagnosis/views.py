@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._escaping import escaped
 from ..views import figure as figures
 from ..views import page as html
 
@@ -59,7 +60,7 @@ def _draw(cell: Axes, tensor: TensorDiagnosis, measured: Measured, color: str) -
     cell.stairs(heights, edges, fill=True, color=color, alpha=0.6)
     _draw_expected(cell, tensor, low, high)
     cell.set_title(
-        f"{tensor.name[-_NAME_LENGTH:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False
+        f"{escaped(tensor.name)[-_NAME_LENGTH:]}\n{tensor.verdict or 'not judged'}", fontsize=7, parse_math=False
     )
     cell.set_yticks([])
     cell.locator_params(axis="x", nbins=4)

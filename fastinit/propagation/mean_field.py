@@ -1,6 +1,6 @@
 """Mean-field theory: how large signals become in an infinitely wide network, by a recursion of second moments.
 
-`ACTIVATIONS` holds each nonlinearity with its slope, as the tape computes both. `expected` carries two moments
+`ACTIVATIONS` holds each activation with its slope, as the tape computes both. `expected` carries two moments
 from layer to layer; every moment is one integral over a standard normal (`_magnitude`).
 """
 
@@ -74,7 +74,7 @@ ACTIVATIONS = {
     "elu": _elu(1.0, 1.0),
     "selu": _elu(_SELU_SCALE, _SELU_ALPHA),
 }
-"""Every nonlinearity that `fastinit.gain` knows, by its name."""
+"""Every activation that `fastinit.gain` knows, by its name."""
 
 
 Magnitudes = tuple[float, ...]
@@ -89,7 +89,7 @@ def expected(
     Parameters
     ----------
     activation : str
-        A nonlinearity that `fastinit.gain` knows.
+        An activation that `fastinit.gain` knows.
     initializer : Initializer
         Of every [width, width] matrix.
     layers, width : int

@@ -52,7 +52,7 @@ class Stack:
     Attributes
     ----------
     activation : str
-        A nonlinearity that `fastinit.gain` knows.
+        An activation that `fastinit.gain` knows.
     initializer : Initializer
         Of every weight matrix; there are no biases. A str is read by `fastinit.functions.as_initializer`.
     layers, width : int

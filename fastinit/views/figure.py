@@ -6,6 +6,7 @@ changes, and no window opens.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from .._files.replacing import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,7 +91,7 @@ def ink() -> str:
 
 
 def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a drawing to a new or replaced file.
+    """Write a drawing to a new or, in one step, replaced file.
 
     Parameters
     ----------
@@ -101,11 +104,16 @@ def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
     ------
     ValueError
         For another suffix.
+    OSError
+        If the file cannot be written; what was at `path` is as before.
     """
     suffix = format_of(path)
+    content = io.BytesIO()
     with style():
         # without a date, so that the same drawing gives the same bytes
-        drawing.savefig(path, metadata={"Date": None} if suffix == ".svg" else None)
+        metadata = {"Date": None} if suffix == ".svg" else None
+        drawing.savefig(content, format=suffix[1:], metadata=metadata)
+    write_file(path, content.getvalue())
 
 
 def format_of(path: str | os.PathLike[str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import io
 import os
 import re
@@ -20,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import __version__
+from .._files.replacing import write_file
 from . import figure as figures
-from .table import Table
+from .table import Table, markup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -61,8 +61,8 @@ Part = str | Heading | Table | Figure
 
 
 def save(page: str, path: str | os.PathLike[str]) -> None:
-    """Write a page, as `page` and a result's ``page()`` return it, to a new or replaced file."""
-    Path(path).write_text(page, encoding="utf-8")
+    """Write a page, as `page` and a result's ``page()`` return it, to a new or, in one step, replaced file."""
+    write_file(path, page.encode())
 
 
 def page(title: str, parts: Iterable[Part]) -> str:
@@ -80,7 +80,7 @@ def page(title: str, parts: Iterable[Part]) -> str:
     return _TEMPLATE.format(
         policy=_policy(script),
         version=__version__,
-        title=html.escape(title),
+        title=markup(title),
         style=_asset("page.css"),
         contents=_contents(numbered),
         main="".join(_part(*each) for each in numbered),
@@ -142,7 +142,7 @@ def _numbered(parts: Iterable[Part]) -> list[tuple[Part, int]]:
 def _contents(numbered: list[tuple[Part, int]]) -> str:
     """Return links to the sections, where there are several."""
     links = [
-        f'<li><a href="#section-{number}">{html.escape(part.text)}</a></li>\n'
+        f'<li><a href="#section-{number}">{markup(part.text)}</a></li>\n'
         for part, number in numbered
         if isinstance(part, Heading)
     ]
@@ -151,23 +151,19 @@ def _contents(numbered: list[tuple[Part, int]]) -> str:
 
 def _part(part: Part, number: int) -> str:
     if isinstance(part, Heading):
-        return f'<h2 id="section-{number}">{html.escape(part.text)}</h2>\n'
+        return f'<h2 id="section-{number}">{markup(part.text)}</h2>\n'
     if isinstance(part, Table):
         return _scroller(part.caption, part.html())
     if isinstance(part, Figure):
         drawing = _scroller(f"Figure {number}", _svg(part.drawing, f"figure-{number}"))
-        caption = (
-            f'<figcaption id="figure-{number}"><b>Figure {number}.</b> {html.escape(part.caption)}</figcaption>'
-        )
+        caption = f'<figcaption id="figure-{number}"><b>Figure {number}.</b> {markup(part.caption)}</figcaption>'
         return f"<figure>\n{drawing}{caption}\n</figure>\n"
-    return f"<p>{html.escape(part)}</p>\n"
+    return f"<p>{markup(part)}</p>\n"
 
 
 def _scroller(label: str, content: str) -> str:
     """Wrap content that may be wider than the page in a region that scrolls by itself, by keyboard too."""
-    return (
-        f'<div class="scroll" role="region" aria-label="{html.escape(label)}" tabindex="0">\n{content}\n</div>\n'
-    )
+    return f'<div class="scroll" role="region" aria-label="{markup(label)}" tabindex="0">\n{content}\n</div>\n'
 
 
 _ID = re.compile(r"#([\w.-]+)")

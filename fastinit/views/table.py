@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .._escaping import escaped
+
 Cell = str | int | float | bool | None
 """None is an empty cell."""
 
@@ -21,7 +23,8 @@ class Table:
     columns : tuple of str
         One name for each column.
     rows : tuple of tuple of (str, int, float, bool or None)
-        One cell for each column. Floats are shown in 4 significant digits, strings as they are.
+        One cell for each column. Floats are shown in 4 significant digits, unprintable characters of
+        strings are escaped.
 
     Examples
     --------
@@ -56,12 +59,12 @@ class Table:
     def html(self) -> str:
         """Return a ``<table>`` element; a number's cell carries its exact value for sorting."""
         head = "".join(
-            f'<th scope="col"{_CLASS if numeric else ""}>{html.escape(name)}</th>'
+            f'<th scope="col"{_CLASS if numeric else ""}>{markup(name)}</th>'
             for name, numeric in zip(self.columns, self._numeric(), strict=True)
         )
         body = "\n".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in self.rows)
         return (
-            f"<table>\n<caption>{html.escape(self.caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
+            f"<table>\n<caption>{markup(self.caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody>\n</table>"
         )
 
@@ -109,7 +112,12 @@ def shown(cell: Cell) -> str:
         return ""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return f"{cell:.4g}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else cell
+    return f"{cell:.4g}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else escaped(cell)
+
+
+def markup(text: str) -> str:
+    """Return text as HTML that shows it: neither its markup nor its control characters act."""
+    return html.escape(escaped(text))
 
 
 def _td(cell: Cell) -> str:
