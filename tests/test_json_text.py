@@ -134,6 +134,25 @@ def test_a_fault_far_inside_a_long_string_is_refused(fault, monkeypatch):
         parse_object(('{"a": "' + "x" * 500 + fault + "x" * 500 + '"}').encode(), "t")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'{"a": ' + b"9" * 1001 + b"}", "a number in its JSON has 1001 digits; at most 1000 are read"),
+        (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"\xc3\xa9": "\xff"}', "not UTF-8 from byte 8 on"),
+        (b'{"\xc3\xa9": 1, "' + b"x" * 300 + b'\xe9": 2}', "not UTF-8 from byte 311 on"),
+        (b'{"a": "\xc3', "not UTF-8 from byte 7 on"),
+    ],
+    ids=["digits", "nesting", "a byte", "a byte far in", "a character cut off"],
+)
+@pytest.mark.parametrize("window", [1, 7, 1 << 16])
+def test_a_refusal_says_what_is_wrong_and_not_how_python_reads(text, said, window, monkeypatch):
+    """Python speaks of sys.set_int_max_str_digits, of its recursion limit, and of a codec and its piece."""
+    monkeypatch.setattr(json_text, "_WINDOW", window)
+    with pytest.raises(CheckpointError, match=said):
+        parse_object(text, "t")
+
+
 def test_a_value_too_long_is_refused_by_its_key():
     text = '{"a": 1, "w": [' + "1," * json_text.VALUE_LIMIT + "1]}"
     with pytest.raises(CheckpointError, match=r"the value of 'w' is malformed, or longer than 262,144 characters"):

@@ -74,7 +74,7 @@ class JsonText:
         self._at = 0
         self._read = text if callable(text) else _once(b"" if isinstance(text, str) else text)
         self._is_whole = False
-        self._count = 0  # bytes read so far
+        self._count = 0  # bytes read
         self._key = ""
         self._bytes = codecs.getincrementaldecoder("utf-8")()
         self._json = json.JSONDecoder(
@@ -186,14 +186,14 @@ class JsonText:
         """Move the window on, by no less than it holds already; return False at the end of the text."""
         if self._is_whole:
             return False
-        rest = self._text[self._at :]
+        rest, pending = self._text[self._at :], len(self._bytes.getstate()[0])
         found = self._read(max(_WINDOW, len(rest)))
-        self._count += len(found)
         try:
             self._text, self._at = rest + self._bytes.decode(found, final=not found), 0
         except UnicodeDecodeError as error:
-            first = self._count - len(error.object) + error.start
-            raise self._refusal(f"it is not UTF-8 from byte {first} on") from None
+            begin = self._count - pending + error.start
+            raise self._refusal(f"it is not UTF-8 from byte {begin} on") from None
+        self._count += len(found)
         self._is_whole = not found
         return True
 
@@ -218,6 +218,12 @@ def _end_of_whole(text: str, begin: int) -> int:
     return found.end() if found else begin
 
 
+def _integer(digits: str) -> int | float:
+    if len(digits) > DIGITS:
+        raise ValueError(f"a number in its JSON has {len(digits)} digits; at most {DIGITS} are read")
+    return int(digits) if digits != "-0" else -0.0  # a float to other readers, who refuse it as a size
+
+
 def _once(text: bytes) -> Callable[[int], bytes]:
     """Return a function that reads `text` piece by piece."""
     at = 0
@@ -228,9 +234,3 @@ def _once(text: bytes) -> Callable[[int], bytes]:
         return text[at - count : at]
 
     return read
-
-
-def _integer(digits: str) -> int | float:
-    if len(digits) > DIGITS:
-        raise ValueError(f"a number in it has {len(digits)} digits; at most {DIGITS} are read")
-    return int(digits) if digits != "-0" else -0.0  # a float to other readers, who refuse it as a size
