@@ -31,7 +31,7 @@ class Progress:
 
     def __init__(self, verb: str, quiet: bool) -> None:
         self._verb = verb
-        self._shown = not quiet and sys.stderr.isatty()
+        self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._last = 0.0
 
     def __enter__(self) -> Callable[[int, int, str], None]:
