@@ -1,6 +1,7 @@
 """Parse the command line, run one command, and answer with the exit status.
 
-Exit status 0: good; 1: a check failed; 2: wrong usage or a refused request. Errors go to standard error.
+Exit status 0: good; 1: a check failed; 2: wrong usage or a refused request. Errors go to standard error. A signal
+ends the command as it ends any program, which a shell reads as 130 (Ctrl-C), 143 (SIGTERM) or 129 (SIGHUP).
 """
 
 from __future__ import annotations
