@@ -49,8 +49,8 @@ _NO_SEED_SEQUENCE = _NoSeedSequence()
 def _nested() -> RuntimeError:
     return RuntimeError(
         "this SplitMix64 is in the middle of a fill, and a signal handler (or another callback) in the same "
-        "thread asked it for more: it would get draws that the fill uses too. Give the handler a generator of its own, "
-        "such as fastinit.stream_for(seed, 'handler')"
+        "thread asked it for more: it would get draws that the fill uses too. Give the handler a generator of "
+        "its own, such as fastinit.stream_for(seed, 'handler')"
     )
 
 
