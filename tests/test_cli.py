@@ -203,11 +203,11 @@ def test_a_tensor_no_rule_knows_is_refused_by_name(capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_ctrl_c_is_status_130_and_says_that_nothing_changed(capsys, tmp_path, specs, monkeypatch, interrupted):
+def test_ctrl_c_is_status_130_and_leaves_no_half_written_file(capsys, tmp_path, specs, monkeypatch, interrupted):
     monkeypatch.setattr("fastinit.plan.Plan.array", interrupted)
     status, out, err = run(capsys, "init", specs, "--out", tmp_path / "w")
     assert (status, out) == (130, "")
-    assert "nothing was changed" in err
+    assert err == "fastinit: interrupted; nothing was changed\n"
     assert sorted(os.listdir(tmp_path)) == ["specs.json"]
 
 

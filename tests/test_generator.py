@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import REFUSED_INTEGERS, STATES
 
+import fastinit
 from fastinit import SplitMix64
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -331,3 +333,99 @@ def test_threads_share_a_generator_without_losing_or_repeating_draws(draw):
     total = threads * count
     assert sorted(itertools.chain(*drawn)) == sorted(reference.draw(2**64 - 1, i) for i in range(total))
     assert rng.state == reference.advanced(2**64 - 1, total)
+
+
+# ---- a draw in the middle of a fill ------------------------------------------------------------------
+
+
+def set_state(rng):
+    rng.state = 5
+
+
+NESTED = {
+    "next_u64": lambda rng, _: rng.next_u64(),
+    "next_unit_f64": lambda rng, _: rng.next_unit_f64(),
+    "advance": lambda rng, _: rng.advance(3),
+    "state": lambda rng, _: set_state(rng),
+    "random": lambda rng, _: rng.random(4),
+    "a fill": lambda rng, _: fastinit.normal((3, 3), rng),
+    "random_raw": lambda rng, _: rng.random_raw(4),
+    "numpy's random": lambda _, generator: generator.random(),
+    "numpy's array": lambda _, generator: generator.standard_normal(4),
+    "numpy's integers": lambda _, generator: generator.integers(0, 9, 4),
+}
+
+
+@pytest.mark.parametrize("ask", NESTED.values(), ids=NESTED)
+def test_a_signal_handler_does_not_get_the_draws_of_the_fill_it_interrupts(ask):
+    """The lock lets its own thread in again: the handler got draws that the fill had already used."""
+    rng = SplitMix64(17)
+    generator, refused = np.random.Generator(rng), []
+
+    def handle(*_):
+        with pytest.raises(RuntimeError, match="signal handler") as caught:
+            ask(rng, generator)
+        refused.append(str(caught.value))
+
+    def draw(state):
+        signal.raise_signal(signal.SIGTERM)
+        return state
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        assert rng.transact(4, draw) == 17
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert len(refused) == 1
+    assert "stream_for" in refused[0]
+    assert rng == SplitMix64(17).advance(4)
+    assert ask(rng, generator) is None or rng != SplitMix64(17).advance(4), "refused for ever"
+
+
+def test_a_generator_is_free_again_after_a_fill_that_failed():
+    rng = SplitMix64(17)
+    with pytest.raises(ZeroDivisionError):
+        rng.transact(4, lambda state: state / 0)
+    assert rng.state == 17
+    assert rng.transact(4, lambda state: state) == 17
+
+
+def test_what_moves_nothing_is_allowed_in_the_middle_of_a_fill():
+    """A handler that only looks, or that takes a copy far ahead."""
+    rng = SplitMix64(17)
+    found = rng.transact(4, lambda _: (rng.state, rng.jumped(), copy.copy(rng), pickle.loads(pickle.dumps(rng))))
+    assert found == (17, SplitMix64(17).jumped(), SplitMix64(17), SplitMix64(17))
+
+
+def test_another_thread_waits_for_the_fill_and_is_not_refused():
+    rng, asked = SplitMix64(17), threading.Event()
+    drawn = []
+
+    def ask():
+        asked.set()
+        drawn.append(np.random.Generator(rng).random())
+
+    other = threading.Thread(target=ask)
+
+    def draw(state):
+        other.start()
+        asked.wait(10)
+        return state
+
+    rng.transact(4, draw)
+    other.join()
+    assert drawn == [SplitMix64(17).advance(4).next_unit_f64()]
+
+
+def test_the_lock_that_numpy_takes_is_a_lock():
+    """numpy calls acquire and release, and its users may."""
+    rng = SplitMix64(17)
+    assert rng.lock.acquire()
+    assert rng.lock.acquire(blocking=False), "the same thread may hold it twice, as numpy's own"
+    rng.lock.release()
+    taken = []
+    other = threading.Thread(target=lambda: taken.append(rng.lock.acquire(blocking=False)))
+    other.start()
+    other.join()
+    rng.lock.release()
+    assert taken == [False]

@@ -58,7 +58,7 @@ def test_every_public_name_resolves_at_its_home_and_is_documented(package):
 
 
 def test_import_fastinit_is_light():
-    """numpy alone would cost more than everything else; `inspect` is loaded by Cython itself."""
+    """numpy alone would cost more than everything else; `inspect` is what Cython's code needs."""
     code = "import sys, fastinit; print(*sys.modules)"
     loaded = set(run_python("-c", code).stdout.split())
     assert not loaded & {"numpy", "hashlib", "json", "argparse", "pathlib", "dataclasses"}

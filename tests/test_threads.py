@@ -299,3 +299,143 @@ def test_ctrl_c_while_a_thread_starts_lets_the_process_end():
     command = [sys.executable, "-c", textwrap.dedent(UNREGISTERED)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     assert result.stdout == "interrupted\n"
+
+
+# ---- signal handlers, and the end of the main thread -------------------------------------------------
+
+HANDLER = """
+    import signal, numpy as np, fastinit
+    from concurrent.futures import ThreadPoolExecutor
+    from fastinit._engine import threads
+
+    size, inner = 6 * threads.CHUNK, []
+    expected = fastinit.random(size, 17, threads=1)
+    signal.signal(signal.SIGTERM, lambda *_: inner.append(fastinit.random(size, 17, threads=2)))
+    submit, calls = ThreadPoolExecutor.submit, 0
+
+    def interrupted(self, work):
+        global calls
+        calls += 1
+        if calls == {refused}:
+            raise RuntimeError("can't start new thread")
+        if calls == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return submit(self, work)
+
+    ThreadPoolExecutor.submit = interrupted
+    outer = fastinit.random(size, 17, threads=2)
+    again = fastinit.random(size, 17, threads=2)
+    print(len(inner), all(np.array_equal(found, expected) for found in (outer, again, *inner)))
+"""
+
+
+@pytest.mark.parametrize("refused", [0, 2])
+def test_a_signal_handler_may_fill_while_a_fill_starts_its_threads(refused):
+    """The handler waits for the pool's lock, which its own thread holds: the process stands still for ever."""
+    code = textwrap.dedent(HANDLER).format(refused=refused)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.stdout, ended.stderr) == ("1 True\n", "")
+
+
+HANDLERS = """
+    import signal, numpy as np, fastinit
+    from fastinit._engine import threads
+
+    size, inner = 3 * threads.CHUNK, []
+    expected = fastinit.random(size, 17, threads=1)
+
+    def fill(*_):
+        inner.append(np.array_equal(fastinit.random(size, 17, threads=2), expected))
+        signal.setitimer(signal.ITIMER_REAL, 0.0007 * (1 + len(inner) % 7))
+
+    signal.signal(signal.SIGALRM, fill)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    outer = []
+    while len(inner) < 60:
+        outer.append(np.array_equal(fastinit.random(size, 17, threads=2), expected))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(all(inner + outer))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timer")
+def test_signal_handlers_may_fill_at_any_moment_of_a_fill():
+    """A lock of the chunks that the handler's own thread holds."""
+    command = [sys.executable, "-c", textwrap.dedent(HANDLERS)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.stdout, ended.stderr) == ("True\n", "")
+
+
+LATE = """
+    import threading, fastinit
+    def late():
+        threading.main_thread().join()
+        print(fastinit.random(9, 17).size, fastinit.random(3 << 20, 17, threads=2).size)
+    threading.Thread(target=late).start()
+"""
+
+
+def test_the_first_fill_may_come_after_the_end_of_the_main_thread():
+    """Nine weights that fail because the pool, which they do not need, cannot be imported any more."""
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LATE)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.stdout, ended.stderr) == (f"9 {3 << 20}\n", "")
+
+
+def test_a_small_fill_loads_no_pool():
+    """`concurrent.futures` costs more than a small fill, and cannot be loaded when the main thread is gone."""
+    code = "import sys, fastinit; fastinit.random(9, 17); print('concurrent.futures.thread' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "False\n"
+    )
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 3])
+def test_work_in_order_needs_no_thread(allowed, monkeypatch):
+    """`diagnose` and `propagate` where the system starts no more threads: a RuntimeError and its traceback."""
+    start, started = threading.Thread.start, []
+
+    def refuse(self):
+        started.append(self)
+        if len(started) > allowed:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert list(threads.in_order(divmod, range(40), range(1, 41), count=4)) == [
+        divmod(i, i + 1) for i in range(40)
+    ]
+    assert started
+
+
+def test_an_error_of_the_work_is_not_taken_for_a_missing_thread():
+    """A RuntimeError of the work itself, after which all of it would be done again."""
+    done = []
+
+    def work(number):
+        done.append(number)
+        if number == 3:
+            raise RuntimeError("of the work")
+        return number
+
+    with pytest.raises(RuntimeError, match="of the work"):
+        list(threads.in_order(work, range(9), count=2))
+    assert len(done) == len(set(done))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_work_that_nobody_waits_for_any_more_is_not_begun(count):
+    """Ctrl-C in a large file, after which all of its rest is still read."""
+    done = []
+
+    def work(number):
+        done.append(number)
+        time.sleep(0.001)
+        return number
+
+    results = threads.in_order(work, range(1000), count=count)
+    assert next(results) == 0
+    results.close()
+    assert len(done) < 500

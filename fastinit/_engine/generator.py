@@ -46,6 +46,40 @@ class _NoSeedSequence(ISeedSequence):
 _NO_SEED_SEQUENCE = _NoSeedSequence()
 
 
+def _nested() -> RuntimeError:
+    return RuntimeError(
+        "this SplitMix64 is in the middle of a fill, and a signal handler (or another callback) in the same "
+        "thread asked it for more: it would get draws that the fill uses too. Give the handler a generator of "
+        "its own, such as fastinit.stream_for(seed, 'handler')"
+    )
+
+
+class _Turn:
+    """The lock that numpy takes around its draws; it refuses a thread that is inside a fill of the generator."""
+
+    def __init__(self, lock: Any, refuse: Callable[[], None]) -> None:
+        self._lock, self._refuse = lock, refuse
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        taken: bool = self._lock.acquire(blocking, timeout)
+        if taken:
+            try:
+                self._refuse()
+            except BaseException:
+                self._lock.release()
+                raise
+        return taken
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
 class SplitMix64(np.random.BitGenerator):
     """A SplitMix64 generator: a cursor on the one cycle of 2**64 draws.
 
@@ -95,6 +129,8 @@ class SplitMix64(np.random.BitGenerator):
         super().__init__(_NO_SEED_SEQUENCE)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
         self._cursor = _core.Cursor(state)
         self._cursor.install(self.capsule)
+        self._filling = False
+        self._turn = super().lock
 
     @classmethod
     def from_seed(cls, seed: SupportsIndex) -> Self:
@@ -106,6 +142,15 @@ class SplitMix64(np.random.BitGenerator):
         """Return a generator that resumes from a recorded `state`."""
         return cls(as_u64(state, "state"))
 
+    @property
+    def lock(self) -> _Turn:  # type: ignore[override]  # numpy keeps an attribute; a Generator reads it once
+        """The lock to hold while drawing, which numpy's `Generator` takes; a nested draw is refused."""
+        return _Turn(self._turn, self._refuse_inside_a_fill)
+
+    def _refuse_inside_a_fill(self) -> None:
+        if self._filling:
+            raise _nested()
+
     @property  # type: ignore[override]  # numpy's own generators keep a dict here
     def state(self) -> int:
         """The raw 64-bit state that the next draw will advance; assignable."""
@@ -114,17 +159,23 @@ class SplitMix64(np.random.BitGenerator):
     @state.setter  # type: ignore[override]
     def state(self, state: SupportsIndex) -> None:
         checked = as_u64(state, "state (the raw 64-bit word)")
-        with self.lock:
+        with self._turn:
+            if self._filling:
+                raise _nested()
             self._cursor.state = checked
 
     def next_u64(self) -> int:
         """Draw one integer in [0, 2**64)."""
-        with self.lock:
+        with self._turn:
+            if self._filling:
+                raise _nested()
             return self._cursor.next_u64()
 
     def next_unit_f64(self) -> float:
         """Draw one float in [0, 1): the top 53 bits of a draw, times 2**-53, exact."""
-        with self.lock:
+        with self._turn:
+            if self._filling:
+                raise _nested()
             return self._cursor.next_unit_f64()
 
     def advance(self, n: SupportsIndex) -> Self:
@@ -136,25 +187,39 @@ class SplitMix64(np.random.BitGenerator):
             Any integer; it counts modulo 2**64.
         """
         draws = as_index(n, "n") % U64_LIMIT
-        with self.lock:
+        with self._turn:
+            if self._filling:
+                raise _nested()
             self._cursor.advance(draws)
         return self
 
     def jumped(self, k: SupportsIndex = 1) -> Self:
         """Return a copy that is ``2**40 * k`` draws ahead; this generator stays where it is."""
         draws = as_index(k, "k") * JUMP % U64_LIMIT
-        with self.lock:
+        with self._turn:
             return type(self)(_core.advance(self._cursor.state, draws))
 
     def transact(self, draws: int, draw: Callable[[int], T]) -> T:
         """Call `draw` with the raw state, and move `draws` draws on once it has returned.
 
-        If it raises, the generator stays as it was. Other threads wait: none is given the same draws.
+        If it raises, the generator stays as it was. Other threads wait: none is given the same draws. The same
+        thread would not wait: what `draw` or a signal handler asks of this generator meanwhile is refused.
         """
-        with self.lock:
-            result = draw(self._cursor.state)
-            self._cursor.advance(draws)
-            return result
+        with self._turn:
+            if self._filling:
+                raise _nested()
+            try:
+                self._filling = True
+                result = draw(self._cursor.state)
+                self._cursor.advance(draws)
+                return result
+            finally:
+                self._filling = False
+
+    def random_raw(self, size: ShapeLike | None = None, output: bool = True) -> Any:
+        """Return raw 64-bit draws, as every numpy bit generator does."""
+        self._refuse_inside_a_fill()
+        return super().random_raw(size, output)  # type: ignore[call-overload]
 
     def random(
         self, size: ShapeLike | None = None, dtype: npt.DTypeLike | None = None, out: object = None

@@ -5,6 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 
+try:
+    # The code that Cython generates for _core imports inspect, and may crash the process if it cannot.
+    from inspect import CO_OPTIMIZED  # noqa: F401
+except Exception as error:
+    raise ImportError(
+        f"fastinit needs Python's own module inspect, which cannot be imported here: {error}; the usual cause is "
+        "a file of yours that has the name of a standard module (token.py, types.py, ...): rename it"
+    ) from error
+
 from .. import _core
 
 self_test = _core.self_test
@@ -32,12 +41,13 @@ def choose() -> None:
         If the level gives wrong bits on this machine; the portable one is used instead.
     """
     wanted = os.environ.get(VARIABLE) or None
-    status = _core.select_level(wanted)
-    if status == _core.OK:
+    levels = _core.levels()
+    if wanted is None or levels.get(wanted):
+        _core.select_level(wanted)
         _test()
         return
-    known = ", ".join(name if runs else f"{name} (not on this machine)" for name, runs in _core.levels().items())
-    problem = "is not a level" if status == _core.UNKNOWN_LEVEL else "cannot run on this machine"
+    known = ", ".join(name if runs else f"{name} (not on this machine)" for name, runs in levels.items())
+    problem = "cannot run on this machine" if wanted in levels else "is not a level"
     raise ImportError(f"{VARIABLE}={wanted} {problem}; levels are: {known}; unset it to use the best")
 
 

@@ -10,12 +10,18 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _core
 from .checks import as_index
 from .cpus import MOST_THREADS, default_threads
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+T = TypeVar("T")
 
 CHUNK = 1 << 20
 """Elements between two looks at Ctrl-C: a fraction of a millisecond to 20 ms, by level and dtype."""
@@ -27,27 +33,44 @@ class Pool:
     """The shared executor, made on first use and enlarged for whoever asks for more threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._busy = False
         self._executor: ThreadPoolExecutor | None = None
         self._size = 0
 
     def submit(self, count: int, work: Callable[[], None], workers: list[Future[None]]) -> None:
         """Start `work` on `count` threads, or on as many as the system still gives; append them to `workers`."""
-        with self._lock, contextlib.suppress(RuntimeError):  # no more threads, or the interpreter is ending
-            if self._executor is None or self._size < count:
-                executor = ThreadPoolExecutor(max(count, default_threads()), thread_name_prefix="fastinit")
-                if self._executor is not None:
-                    self._executor.shutdown(wait=False)
-                self._executor, self._size = executor, max(count, default_threads())
+        with self._lock:
+            if self._busy:  # a signal handler fills inside this very call: its own thread does all of that fill
+                return
+            self._busy = True
             try:
-                for _ in range(count):
-                    workers.append(self._executor.submit(work))
-            except BaseException:
-                # Ctrl-C can leave a thread that the executor has started but not written down: nobody would wake
-                # it, and the process would never end. Closing this pool wakes all it has; the next fill makes one.
-                executor, self._executor = self._executor, None
-                executor.shutdown(wait=False)
-                raise
+                with contextlib.suppress(RuntimeError):  # no more threads, or the interpreter is ending
+                    self._submit(count, work, workers)
+            finally:
+                self._busy = False
+
+    def _submit(self, count: int, work: Callable[[], None], workers: list[Future[None]]) -> None:
+        executor = self._enlarged(count)
+        try:
+            for _ in range(count):
+                workers.append(executor.submit(work))
+        except BaseException:
+            # Ctrl-C can leave a thread that the executor has started but not written down: nobody would wake
+            # it, and the process would never end. Closing this pool wakes all it has; the next fill makes one.
+            self._executor = None
+            executor.shutdown(wait=False)
+            raise
+
+    def _enlarged(self, count: int) -> ThreadPoolExecutor:
+        if self._executor is None or self._size < count:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # not after the main thread's end
+
+            executor = ThreadPoolExecutor(max(count, default_threads()), thread_name_prefix="fastinit")
+            if self._executor is not None:
+                self._executor.shutdown(wait=False)
+            self._executor, self._size = executor, max(count, default_threads())
+        return self._executor
 
 
 _pool = Pool()
@@ -87,32 +110,30 @@ def run(job: _core.Job, threads: int | None, pool: Pool | None = None) -> None:
 
 
 def _run_at_once(job: _core.Job, size: int, count: int, pool: Pool) -> None:
-    chunks = iter(range(0, size, CHUNK))
-    turn, bell = threading.Lock(), threading.Lock()
-    stopped, ended = False, 0
+    # Taken and counted without a lock: a signal handler that fills would wait for a lock its own thread holds.
+    chunks, ended = deque(range(0, size, CHUNK)), deque[None]()
+    bell, stopped = threading.Lock(), False
 
     def take_chunks() -> None:
         while not stopped:
-            with turn:
-                begin = next(chunks, None)
-            if begin is None:
+            try:
+                begin = chunks.popleft()
+            except IndexError:
                 return
             job.run(begin, min(begin + CHUNK, size))
 
     def work() -> None:
-        nonlocal ended
         try:
             take_chunks()
         finally:
-            with turn:
-                ended += 1
+            ended.append(None)
             with contextlib.suppress(RuntimeError):  # rung already
                 bell.release()
 
     def wait() -> None:
         # Not concurrent.futures.wait: Ctrl-C inside its locks, which are Python code, leaves them held. `ended`
         # is the truth here, and a bell that an interrupt has swallowed costs a tenth of a second.
-        while ended < len(workers):
+        while len(ended) < len(workers):
             bell.acquire(timeout=0.1)
 
     workers: list[Future[None]] = []
@@ -129,3 +150,31 @@ def _run_at_once(job: _core.Job, size: int, count: int, pool: Pool) -> None:
         stopped = True  # a refused thread leaves its work in the queue: it must find none
     for worker in workers:
         worker.result()
+
+
+def in_order(work: Callable[..., T], *columns: Sequence[Any], count: int) -> Iterator[T]:
+    """Yield what `work` makes of each row of `columns`, in their order, on `count` threads at once.
+
+    The calling thread does it all where the system starts no more threads, or where `count` is 1.
+    """
+    pool, found = _mapped(work, columns, count) if count > 1 else (None, map(work, *columns))
+    try:
+        yield from found
+    finally:
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+
+def _mapped(
+    work: Callable[..., T], columns: tuple[Sequence[Any], ...], count: int
+) -> tuple[ThreadPoolExecutor | None, Iterator[T]]:
+    pool = None
+    try:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+        pool = ThreadPoolExecutor(count, thread_name_prefix="fastinit")
+        return pool, pool.map(work, *columns)
+    except RuntimeError:  # as in Pool.submit; an error of `work` itself is raised when its result is asked for
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+        return None, map(work, *columns)

@@ -12,6 +12,8 @@ from .printing import GOOD
 if TYPE_CHECKING:
     from .timing import Timing
 
+_MOST_MIB, _MOST_ROUNDS = 1 << 43, 1_000_000
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the size, the threads and the rounds."""
@@ -26,14 +28,24 @@ def run(options: argparse.Namespace) -> int:
     from .._engine.dtypes import FLOATS  # noqa: PLC0415
     from .machine import machine  # noqa: PLC0415
 
-    if options.mib < 1 or options.rounds < 1:
-        raise ValueError("--mib and --rounds must be at least 1")
+    _check(options)
     dtype = dtype_of(options)
     names = (dtype,) if dtype else tuple(row.name for row in FLOATS)
     seconds = {name: _timed(options, name) for name in names}
     if options.json:
         print(json.dumps({"machine": machine(), "threads": options.threads, "seconds": seconds}))
     return GOOD
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse impossible sizes now, not after the buffer has been taken and written."""
+    from .._engine.cpus import MOST_THREADS  # noqa: PLC0415
+
+    limits = {"mib": _MOST_MIB, "rounds": _MOST_ROUNDS, "threads": MOST_THREADS}
+    for name, most in limits.items():
+        given = getattr(options, name)
+        if not 1 <= given <= most:
+            raise ValueError(f"--{name} must be between 1 and {most:,}, got {given}")
 
 
 def _timed(options: argparse.Namespace, dtype: str) -> dict[str, Any]:

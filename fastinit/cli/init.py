@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from .._process import Stoppable
 from .options import add_plan, plan_of
 from .outputs import refuse_overwriting
 from .printing import GOOD, print_either
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     if options.model.endswith(".json"):
         refuse_overwriting(options, [options.model])
     plan = plan_of(options)
-    with Progress("init", options.quiet) as progress:
+    with Stoppable(), Progress("init", options.quiet) as progress:
         written = write_checkpoint(plan, options.out, progress)
     facts, line = _described(options.out, plan, written)
     lines = [line]

@@ -1,16 +1,17 @@
 """Parse the command line, run one command, and answer with the exit status.
 
-Exit status 0: good; 1: a check failed; 2: wrong usage or a refused request. Errors go to standard error.
+Exit status 0: good; 1: a check failed; 2: wrong usage or a refused request. Errors go to standard error. A signal
+ends the command as it ends any program, which a shell reads as 130 (Ctrl-C), 143 (SIGTERM) or 129 (SIGHUP).
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from .._process import begin, settle, silence
 from .outputs import Untouched, refuse_overwriting
 from .printing import GOOD, REFUSED, Parser, complain
 
@@ -34,24 +35,37 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    options = _parser(sys.argv[1:] if arguments is None else arguments).parse_args(arguments)
-    if arguments is None:  # a process of its own: raise an exception, so that half-written files are removed
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    files = Untouched(options)
+    """Run the command line and return its exit status.
+
+    Without `arguments` it is a process of its own, and reads them from ``sys.argv``.
+    """
+    if arguments is None:
+        begin()
+    # A command whose check fails writes options.status before it prints: the reader of a pipe may be gone.
+    options = argparse.Namespace(status=GOOD, files="nothing was changed")
     try:
-        refuse_overwriting(options)
-        options.status = options.run(options)
-        if sys.stdout is not None:  # None if the shell closed it: `>&-`
-            sys.stdout.flush()
+        _parse_and_run(list(sys.argv[1:] if arguments is None else arguments), options)
     except BrokenPipeError:  # the reader (head, less) has seen enough
-        sys.stdout = None
-    except KeyboardInterrupt:
-        complain(f"interrupted; {files}")
-        return 130
+        silence(sys.stdout)
+    except KeyboardInterrupt as stop:
+        complain(f"interrupted; {options.files}")
+        return int(getattr(stop, "status", 130))
     except Exception as error:
         return _refuse(error)
     return int(options.status)
+
+
+def _parse_and_run(words: Sequence[str], options: argparse.Namespace) -> None:
+    try:
+        _parser(words).parse_args(words, options)
+        options.files = Untouched(options)
+        refuse_overwriting(options)
+        options.status = options.run(options)
+    except SystemExit as end:  # argparse has printed help, or what is wrong
+        if end.code:
+            raise
+    if sys.stdout is not None:  # a program may have none
+        sys.stdout.flush()
 
 
 def _refuse(error: Exception) -> int:
@@ -61,6 +75,7 @@ def _refuse(error: Exception) -> int:
     if not isinstance(error, FastinitError | ValueError | TypeError | ImportError | OSError | MemoryError):
         raise error
     complain(str(error) or "not enough memory")
+    settle(sys.stdout)
     return REFUSED
 
 
@@ -71,8 +86,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         epilog="exit status: 0 good, 1 a check failed, 2 wrong usage or a refused request",
     )
     parser.add_argument("--version", action="store_true", help="print the version and the kernels in use")
-    # A command whose check fails writes options.status before it prints: the reader of a pipe may be gone.
-    parser.set_defaults(run=lambda options: _version(options, parser), status=GOOD, figure=None, html=None)
+    parser.set_defaults(run=lambda options: _version(options, parser), figure=None, html=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
@@ -90,6 +104,7 @@ def _complete(name: str, parser: argparse.ArgumentParser) -> None:
 
 def _version(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if not options.version:
+        options.status = REFUSED
         parser.print_help(sys.stderr)
         return REFUSED
     from .. import __version__, _core  # noqa: PLC0415

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._escaping import escaped
+from .._process import REFUSAL, Stoppable, tell
 
 if TYPE_CHECKING:
     from ..views.result import Result
@@ -22,7 +22,7 @@ GOOD = 0
 FAILED = 1
 """Exit status: done, and a check failed."""
 
-REFUSED = 2
+REFUSED = REFUSAL
 """Exit status: wrong usage, or a refused request."""
 
 
@@ -40,15 +40,19 @@ def deliver(options: argparse.Namespace, result: Result) -> int:
     if options.figure:
         from ..views import figure  # noqa: PLC0415
 
-        figure.save(result.figure(), options.figure)
+        drawing = result.figure()
+        with Stoppable():
+            figure.save(drawing, options.figure)
     if options.html:
         from ..views import page  # noqa: PLC0415
 
-        page.save(result.page(), options.html)
+        written = result.page()
+        with Stoppable():
+            page.save(written, options.html)
     if options.json:  # neither form is made for nothing: a checkpoint has thousands of tensors
         print(json.dumps(result.facts()))
     else:
-        print("\n".join(result.lines()))
+        say(result.lines())
     return int(options.status)
 
 
@@ -66,6 +70,5 @@ def say(lines: Iterable[str]) -> None:
 
 
 def complain(sentence: str) -> None:
-    """Print one sentence to standard error, where there is one: `2>&-` closes it."""
-    if sys.stderr is not None:  # else print would choose standard output
-        print(f"fastinit: {escaped(sentence)}", file=sys.stderr)
+    """Print one sentence to standard error, if anybody can read it."""
+    tell(f"fastinit: {escaped(sentence)}")

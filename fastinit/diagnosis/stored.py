@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from .. import _core
 from .._engine.cpus import default_threads
 from .._engine.narrow import widened
+from .._engine.threads import in_order
 from .._files.json_text import JsonText, quoted
 from .._files.opening import open_file, read_bounded
 from .._files.reading import read_at
@@ -245,8 +245,4 @@ class _Span(NamedTuple):
 def _in_order(spans: Sequence[_Span], threads: int | None) -> Iterator[_core.Summary]:
     """Yield the summaries in the order of the spans, whichever thread ends first."""
     count = min(default_threads() if threads is None else threads, len(spans))
-    if count <= 1:
-        yield from map(_Span.summary, spans)
-        return
-    with ThreadPoolExecutor(count, thread_name_prefix="fastinit") as pool:
-        yield from pool.map(_Span.summary, spans)
+    yield from in_order(_Span.summary, spans, count=count)

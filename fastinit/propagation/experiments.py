@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 from typing import Any, SupportsIndex
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from .._engine.checks import as_u64
 from .._engine.cpus import default_threads
+from .._engine.threads import in_order
 from ..initializers import ZEROS, Initializer, Normal, Residual, kaiming, lecun, xavier
 from .mean_field import Magnitudes, expected
 from .result import Comparison, Propagation, Signal
@@ -165,8 +165,8 @@ def measure(
     as_u64(first + count - 1, "the last seed")
     _refuse_too_large(stacks, count)
     # The products of one network wait for each other; whole networks do not.
-    with ThreadPoolExecutor(default_threads()) as pool:
-        found = list(pool.map(Stack.measure, *zip(*product(stacks, range(first, first + count)), strict=True)))
+    networks = zip(*product(stacks, range(first, first + count)), strict=True)
+    found = list(in_order(Stack.measure, *networks, count=default_threads()))
     return tuple(_propagation(stack, first, found[k * count : (k + 1) * count]) for k, stack in enumerate(stacks))
 
 
