@@ -1,6 +1,7 @@
 """Files that once got a traceback, a foreign sentence or too much time; and a short run of the fuzzer."""
 
 import sys
+from random import Random
 
 import pytest
 from conftest import ROOT, run_python
@@ -112,3 +113,14 @@ def test_a_reader_that_dies_is_a_finding_and_the_run_goes_on(tmp_path):
     ended = run_python("-c", code.replace("ARGUMENTS", repr(arguments)), env={"PYTHONPATH": str(ROOT)})
     assert ended.returncode == 1, ended.stderr
     assert ended.stdout.count("the process died with status -11") == 3
+
+
+def test_a_mutation_is_a_function_of_its_random_numbers_alone():
+    """A hostile value that one case changes for all later ones: then a case depends on those before it."""
+    import mutations  # noqa: PLC0415
+
+    before = repr(mutations.HOSTILE)
+    value = {"a": [1, {"b": "c"}], "d": {"e": 2}}
+    first = [mutations.mutated_json(value, Random(seed)) for seed in range(3000)]
+    assert repr(mutations.HOSTILE) == before
+    assert [mutations.mutated_json(value, Random(seed)) for seed in range(3000)] == first

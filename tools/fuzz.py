@@ -211,17 +211,25 @@ def keep(options: argparse.Namespace, number: int, finding: str, folder: Path) -
     print(f"case {number} ({name}): {finding.splitlines()[0][:300]!a}", flush=True)
 
 
+def tell(written: int, call: Callable[[], Counter[str]]) -> None:
+    """Write what a call counted to a pipe, and end this process; what belongs to its parent is left alone."""
+    status = 1
+    try:
+        os.write(written, "\n".join(f"{count} {what}" for what, count in call().items()).encode())
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
 def in_child(options: argparse.Namespace, numbers: range, at: mmap.mmap) -> tuple[Counter[str], int]:
     """Run a batch in a process of its own; return what it counted, and the case to go on with."""
     read, written = os.pipe()
     with tempfile.TemporaryDirectory() as place:
         child = os.fork()
         if child == 0:
-            report = "\n".join(
-                f"{count} {what}" for what, count in run_batch(options, numbers, at, Path(place)).items()
-            )
-            os.write(written, report.encode())
-            os._exit(0)
+            tell(written, lambda: run_batch(options, numbers, at, Path(place)))
         os.close(written)
         with os.fdopen(read) as pipe:
             lines = pipe.read().splitlines()

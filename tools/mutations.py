@@ -5,6 +5,7 @@ Each is a pure function of a `random.Random`, so that a seed and a number say wh
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable
@@ -101,7 +102,7 @@ def mutated_json(value: Any, random: Random) -> str:
 def _mutated_node(value: Any, random: Random) -> Any:
     places = _places(value)
     if not places or random.random() < 0.02:
-        return random.choice(HOSTILE)
+        return _hostile(random)
     parent, key = random.choice(places)
     random.choice(_CHANGES)(parent, key, random)
     return value
@@ -113,8 +114,13 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     return [place for key in keys for place in [(value, key), *_places(value[key])]]
 
 
+def _hostile(random: Random) -> Any:
+    """Return a value of its own: the next change may be inside it."""
+    return copy.deepcopy(random.choice(HOSTILE))
+
+
 def _replace(parent: Any, key: Any, random: Random) -> None:
-    parent[key] = random.choice(HOSTILE)
+    parent[key] = _hostile(random)
 
 
 def _nudge(parent: Any, key: Any, random: Random) -> None:
@@ -138,10 +144,10 @@ def _copy(parent: Any, key: Any, random: Random) -> None:
 
 def _rename(parent: Any, key: Any, random: Random) -> None:
     if not isinstance(parent, dict):
-        parent.append(random.choice(HOSTILE))
+        parent.append(_hostile(random))
         return
     kept = parent.pop(key)
-    name = random.choice(HOSTILE)
+    name = _hostile(random)
     parent[name if isinstance(name, str) else key + "x" * random.choice((1, 1, 1, 70_000))] = kept
 
 
