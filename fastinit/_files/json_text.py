@@ -24,7 +24,9 @@ def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
 
     def integer(digits: str) -> int | float:
         if len(digits) > DIGITS:
-            raise CheckpointError(f"{where}: a number in its JSON has {len(digits)} digits; at most {DIGITS} are read")
+            raise CheckpointError(
+                f"{where}: a number in its JSON has {len(digits)} digits; at most {DIGITS} are read"
+            )
         return int(digits) if digits != "-0" else -0.0  # a float to other readers, who refuse it as a size
 
     def no_constant(constant: str) -> Any:
