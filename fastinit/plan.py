@@ -253,8 +253,8 @@ class Plan(Mapping[str, PlannedTensor]):
             head, tensors = _walked(text)
             if _part(head, "version") != VERSION:
                 raise PlanError(f"its version is {quoted(head['version'])}; this fastinit reads {VERSION}")
-            seed, policy, order, _ = (_part(head, key) for key in ("seed", "policy", "order", "tensors"))
-            return cls(as_u64(seed, "seed"), str(policy), order, tensors)
+            seed, order, _ = (_part(head, key) for key in ("seed", "order", "tensors"))
+            return cls(as_u64(seed, "seed"), _text(head, "policy"), order, tensors)
         except StreamOverlap:  # it names the two tensors
             raise
         except (CheckpointError, InitializationError, TypeError, ValueError) as error:
@@ -346,7 +346,7 @@ def _read(name: str, entry: object) -> PlannedTensor:
         raise PlanError(f"{where} has dtype {quoted(dtype)}; expected one of {', '.join(BY_NAME)}")
     try:
         distribution = Distribution.from_json(_part(entry, "content", where))
-        initializer, state = str(_part(entry, "scheme", where)), _part(entry, "state", where)
+        initializer, state = _text(entry, "scheme", where), _part(entry, "state", where)
         return PlannedTensor(name, tuple(shape), BY_NAME[dtype], initializer, distribution, state)
     except (TypeError, ValueError) as error:
         raise PlanError(f"{where}: {error}") from error
@@ -356,6 +356,13 @@ def _part(data: object, key: str, where: str = "it") -> Any:
     if not isinstance(data, Mapping) or key not in data:
         raise PlanError(f"{where} has no {key!r}")
     return data[key]
+
+
+def _text(data: object, key: str, where: str = "it") -> str:
+    text = _part(data, key, where)
+    if not isinstance(text, str):
+        raise PlanError(f"{where} has {key} {quoted(text)}; expected a string")
+    return text
 
 
 def _planned(name: str, spec: TensorSpec, rules: tuple[Rule, ...], stored_as: DType | None) -> PlannedTensor:

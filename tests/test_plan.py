@@ -300,6 +300,8 @@ MALFORMED = [
     ("seed too large", altered(put("seed", U64))),
     ("seed true", altered(put("seed", True))),
     ("unknown order", altered(put("order", "random"))),
+    ("policy null", altered(put("policy", None))),
+    ("scheme a list", altered(put(*EMBED, "scheme", []))),
     ("order null", altered(put("order", None))),
     ("tensors a list", altered(put("tensors", []))),
     ("tensors null", altered(put("tensors", None))),
