@@ -50,7 +50,7 @@ FOREIGN = (
     "recursion",
 )
 """What sentences of Python say, and none of ours."""
-LONGEST = 100_000
+LONGEST = 10_000
 """Characters of a sentence, names of the file included."""
 PACKAGE = str(Path(fastinit.__file__).parent)
 
