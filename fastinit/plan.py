@@ -24,7 +24,7 @@ from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state
 from ._engine.targets import as_dtype
 from ._escaping import escaped
-from ._files.json_text import JsonText, quoted
+from ._files.json_text import JsonText, cut_short, quoted
 from ._files.safetensors import METADATA
 from ._files.sources import Source, read_specs
 from ._files.specs import TensorSpec, too_long_though_empty
@@ -259,7 +259,7 @@ class Plan(Mapping[str, PlannedTensor]):
             raise
         except (CheckpointError, InitializationError, TypeError, ValueError) as error:
             raise PlanError(
-                f"this is not a plan: {error}; Plan.to_json and `fastinit show --json` write one"
+                f"this is not a plan: {cut_short(str(error))}; Plan.to_json and `fastinit show --json` write one"
             ) from error
 
     def table(self) -> Table:
@@ -338,6 +338,7 @@ def _walked(text: str) -> tuple[dict[str, Any], list[PlannedTensor]]:
 
 def _read(name: str, entry: object) -> PlannedTensor:
     """Return the tensor that an entry of a plan's JSON describes."""
+    check_tensor_name(name)
     where = f"tensor {name!r}"
     shape, dtype = _part(entry, "shape", where), _part(entry, "dtype", where)
     if not isinstance(shape, list) or len(shape) > MAX_AXES:

@@ -30,6 +30,7 @@ _WHOLE = re.compile(  # what a string may be cut behind: not an escape, nor a pa
 )
 _SPACE = re.compile(r"[ \t\n\r]*+")
 
+_SENTENCE = 9000  # characters: room for the longest name of a tensor
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 80
 
@@ -37,6 +38,11 @@ _short.maxstring = _short.maxother = 80
 def quoted(value: object) -> str:
     """Return the repr of what a file says, cut short: an error repeats no hostile file."""
     return _short.repr(value)
+
+
+def cut_short(sentence: str) -> str:
+    """Return the sentence of an error that may repeat what a file says, cut in its middle if very long."""
+    return sentence if len(sentence) <= _SENTENCE else f"{sentence[: _SENTENCE - 300]} ... {sentence[-300:]}"
 
 
 def parse_object(text: bytes | str, where: str) -> dict[str, Any]:

@@ -67,13 +67,18 @@ def read_spec(name: str, entry: Any, file: str, known: Collection[str] | None = 
     EmptyNameInFile, InvalidNameInFile
         For a name that no tensor can have.
     """
+    check_name_in_file(name, file)
+    return _spec(name, entry, file, known)
+
+
+def check_name_in_file(name: str, file: str) -> None:
+    """Check a tensor's name that stands in a file, as `check_tensor_name` does; the error names the file."""
     try:
         check_tensor_name(name)
     except EmptyName:
         raise EmptyNameInFile(file) from None
     except InvalidTensorName as error:
         raise InvalidNameInFile(file, name, error.reason) from None
-    return _spec(name, entry, file, known)
 
 
 def too_long_though_empty(dtype: DType, shape: tuple[int, ...]) -> str:

@@ -24,7 +24,7 @@ from .._files.json_text import JsonText, quoted
 from .._files.opening import open_file, read_bounded
 from .._files.reading import read_at
 from .._files.safetensors import HEADER_LIMIT, Header, read_header
-from .._files.specs import TensorSpec
+from .._files.specs import TensorSpec, check_name_in_file
 from ..checkpoint import Progress
 from ..errors import CheckpointError
 
@@ -180,6 +180,7 @@ def _homes(walk: JsonText, path: Path) -> dict[str, str]:
     homes: dict[str, str] = {}
     files: dict[str, str] = {}  # one object for each name of a file, however many tensors lie in it
     for name in walk.members(homes, f"{path}: weight_map"):
+        check_name_in_file(name, str(path))
         home = walk.value()
         if not isinstance(home, str) or not _is_file_name(home):
             raise CheckpointError(
