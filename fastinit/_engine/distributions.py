@@ -106,8 +106,11 @@ class Uniform(Distribution):
         if type(self.low) is type(self.high) is float and -math.inf < self.low < self.high < math.inf:
             return
         low, high = as_number(self.low, "low"), as_number(self.high, "high")
-        if not (-math.inf < low and high < math.inf and (low < high or _is_interval(low, high))):
-            raise DistributionError(f"uniform needs finite low < high, got low={low} and high={high}")
+        for bound, what in ((low, "low"), (high, "high")):
+            if not -math.inf < bound < math.inf:
+                raise DistributionError(f"{what} must be finite, got {bound}")
+        if not (low < high or _is_interval(low, high)):
+            raise DistributionError(f"uniform needs low < high, got low={low} and high={high}")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
