@@ -372,7 +372,7 @@ def test_an_interrupt_inside_the_opening_leaves_no_temporary_file(tmp_path, monk
 
 def test_an_interrupt_after_the_page_names_the_page(capsys, made, tmp_path, monkeypatch, interrupted):
     """The page is there, the lines are not printed yet: "nothing was changed" would be wrong."""
-    monkeypatch.setattr("fastinit.diagnosis.result.Diagnosis.facts", interrupted)
+    monkeypatch.setattr("fastinit.diagnosis.result.Diagnosis.lines", interrupted)
     page = tmp_path / "w.html"
     status, _, err = run(capsys, "diagnose", made, "--html", page)
     assert (status, err) == (130, f"fastinit: interrupted; {page} had been written\n")
