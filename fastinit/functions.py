@@ -93,19 +93,24 @@ def _function(
     known, mine = frozenset(signature.parameters), frozenset(own.split())
     plain = None if _needs(make) else make()
     leading = 1 + drawn
+    undrawn: dict[str, Any] = {} if drawn else {"rng": 0}
     most = leading + len(mine)
 
     def function(*given: Any, **options: Any) -> Array:
         if not known.issuperset(options) or len(given) > most:
             _refuse_unbound(name, signature, given, options)
-        where = dict(options) if drawn else {**options, "rng": 0}
         try:
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
-                return plain(*given, **where)
-            as_source(given[1] if drawn and len(given) > 1 else where["rng"])
-            whole_shape(given[0] if given else where["shape"], where.get("out"), where.get("index"))
+                return plain(*given, **undrawn, **options)  # type: ignore[misc]  # either dict may be empty
+            where = {**undrawn, **options}
             made = {argument: where.pop(argument) for argument in mine.intersection(where)}
-            return make(*given[leading:], **made)(*given[:leading], **where)
+            try:
+                initializer = make(*given[leading:], **made)
+            except (TypeError, ValueError):  # the order of checks: generator and shape first
+                as_source(given[1] if drawn and len(given) > 1 else where["rng"])
+                whole_shape(given[0] if given else where["shape"], where.get("out"), where.get("index"))
+                raise
+            return initializer(*given[:leading], **where)
         except (TypeError, KeyError):  # a KeyError where there is no shape or no rng
             _refuse_unbound(name, signature, given, options)
             raise

@@ -99,13 +99,13 @@ class VarianceScaling(Initializer):
         else:
             fan, kind = fan_in if self.mode == "fan_in" else fan_out, _core.FAN
         _, std, limit, parent_std = _core.scale(self.scale, float(fan), kind, 1.0)
-        if not {"uniform": limit, "normal": std}.get(self.distribution, parent_std) < math.inf:
-            raise DistributionError(f"{self} leaves the finite range of float64")
-        if self.distribution == "uniform":
+        if self.distribution == "uniform" and limit < math.inf:
             return CenteredUniform(limit)
-        if self.distribution == "normal":
+        if self.distribution == "normal" and std < math.inf:
             return Normal(0.0, std)
-        return TruncatedNormal(0.0, parent_std, -2.0, 2.0)
+        if self.distribution == "truncated_normal" and parent_std < math.inf:
+            return TruncatedNormal(0.0, parent_std, -2.0, 2.0)
+        raise DistributionError(f"{self} leaves the finite range of float64")
 
 
 def xavier(distribution: str = "uniform") -> VarianceScaling:

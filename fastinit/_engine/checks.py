@@ -57,8 +57,8 @@ def as_u64(value: object, what: str) -> int:
 
 def as_source(rng: SplitMix64 | SupportsIndex) -> SplitMix64 | int:
     """Return the generator, or the seed as an int; a request's first check."""
-    if type(rng) is int:
-        return as_u64(rng, "rng (an int seed)")
+    if type(rng) is int and 0 <= rng < U64_LIMIT:  # the common case, without a call
+        return rng
     if hasattr(rng, "transact"):  # not isinstance: the class's module loads numpy.random
         return rng  # type: ignore[return-value]
     if hasattr(rng, "__index__"):
