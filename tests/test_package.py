@@ -60,7 +60,8 @@ def test_every_public_name_resolves_at_its_home_and_is_documented(package):
 def test_import_fastinit_is_light():
     """numpy alone would cost more than everything else; `inspect` is what Cython's code needs."""
     code = "import sys, fastinit; print(*sys.modules)"
-    loaded = set(run_python("-c", code).stdout.split())
+    # -S: the finder of an editable install imports modules of its own
+    loaded = set(run_python("-S", "-c", code, env={"PYTHONPATH": str(ROOT)}).stdout.split())
     assert not loaded & {"numpy", "hashlib", "json", "argparse", "pathlib", "dataclasses"}
     chosen = {"_core", "_lazy", "_engine", "_engine.levels"}
     assert {name for name in loaded if name.startswith("fastinit.")} == {f"fastinit.{name}" for name in chosen}

@@ -50,7 +50,8 @@ def test_a_file_with_the_name_of_a_standard_module_is_an_exception(name, tmp_pat
     """A user's token.py beside the script killed the process: no sentence, no traceback, a core."""
     (tmp_path / f"{name}.py").write_text("")
     (tmp_path / "script.py").write_text("import fastinit\n")
-    ended = run_python("script.py", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    # -S: an editable install's finder would have imported some of them already
+    ended = run_python("-S", "script.py", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert ended.returncode == 1, ended.stderr
     assert ended.stderr.splitlines()[-1].startswith("ImportError: ")
     assert name in ended.stderr
