@@ -91,7 +91,7 @@ def _function(
     """
     signature = _signature(make, own.split(), drawn, scaled, fans)
     known, mine = frozenset(signature.parameters), frozenset(own.split())
-    plain = None if _needs(make) else make()
+    plain = None if _needs(make) else make().__call__  # bound here: to call the object takes a detour in Python
     leading = 1 + drawn
     undrawn: dict[str, Any] = {} if drawn else {"rng": 0}
     most = leading + len(mine)
@@ -115,11 +115,29 @@ def _function(
             _refuse_unbound(name, signature, given, options)
             raise
 
+    if plain is not None and known == _CALL:
+        function = _handing_on(name, signature, plain)
     function.__name__ = function.__qualname__ = name
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__doc__ = documented(about, signature)
     function.__annotations__ = {}
     function.make = make  # type: ignore[attr-defined]
+    return function
+
+
+_CALL = frozenset(inspect.signature(Initializer.__call__).parameters) - {"self"}
+
+
+def _handing_on(name: str, signature: inspect.Signature, call: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a function of the very arguments of `call`, which checks them: a small fill has no time for more."""
+
+    def function(*given: Any, **options: Any) -> Array:
+        try:
+            return call(*given, **options)
+        except TypeError:
+            _refuse_unbound(name, signature, given, options)
+            raise
+
     return function
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 import numpy.typing as npt
@@ -23,7 +22,6 @@ from .dtypes import FLOAT64, DType
 from .fill import fill
 from .parts import Array, Index, Part
 from .probability import Moments
-from .streams import draw_from
 from .targets import whole_shape
 
 if TYPE_CHECKING:
@@ -113,10 +111,13 @@ class Initializer:
         if factor != 1.0:
             distribution = distribution.rescaled(factor)
         draws = draws_of(whole) if distribution.draws_per_weight else 0
-        if type(source) is int:
+        if isinstance(source, int):
             return fill(whole, distribution, source, dtype=dtype, out=out, index=index, threads=threads)
-        draw = partial(fill, whole, distribution, dtype=dtype, out=out, index=index, threads=threads)
-        return draw_from(source, draws, draw)
+
+        def draw(state: int) -> Array:
+            return fill(whole, distribution, state, dtype=dtype, out=out, index=index, threads=threads)
+
+        return source.transact(draws, draw)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object, ``{"kind": ..., parameter: value, ...}``, that `from_json` reads.

@@ -1,19 +1,14 @@
-"""Streams as raw states: where a name starts, whose draws a request takes, and the proof that none overlap."""
+"""Streams as raw states: where a name starts, how many draws fit, and the proof that none overlap."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, SupportsIndex, TypeVar
+from typing import SupportsIndex
 
 from ..errors import StreamOverlap
 from .checks import as_u64, shown
 from .names import check_tensor_name
-
-if TYPE_CHECKING:
-    from .generator import SplitMix64
-
-T = TypeVar("T")
 
 GAMMA = 0x9E3779B97F4A7C15
 """What a draw adds to the state."""
@@ -64,8 +59,3 @@ def prove_disjoint(streams: Iterable[tuple[str, int, int]], *, bits: int = 64) -
             raise ValueError(f"stream {name!r} takes {shown(length)} draws; the cycle has 2**{bits}")
         if length > next_position - position:
             raise StreamOverlap(name, next_name)
-
-
-def draw_from(source: SplitMix64 | int, draws: int, draw: Callable[[int], T]) -> T:
-    """Call `draw` with the raw state of an `as_source`, and commit its draws once it has returned."""
-    return draw(source) if type(source) is int else source.transact(draws, draw)  # type: ignore[union-attr]
