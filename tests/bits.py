@@ -5,6 +5,7 @@ import numpy as np
 import reference
 
 from fastinit import _core
+from fastinit._engine.distributions import CenteredUniform, Uniform
 
 NUMPY = {
     name: np.dtype(name) if hasattr(np, name) else np.dtype(getattr(ml_dtypes, name)) for name in reference.FORMATS
@@ -12,6 +13,16 @@ NUMPY = {
 """dtype name -> numpy dtype"""
 
 DTYPES = list(NUMPY)
+
+
+def weight(content, draw, dtype):
+    """What the reference stores for one draw."""
+    form = reference.FORMATS[dtype]
+    if isinstance(content, CenteredUniform):
+        return reference.centered_weight(draw, content.limit, form)
+    if isinstance(content, Uniform):
+        return reference.uniform_weight(draw, content.low, content.high, form)
+    return reference.narrowed(content.value, form)
 
 
 def bits_of(array):

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from fastinit.cli import main as cli
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 # A slow machine is no failure: time is judged by benchmarks, not by hypothesis.
@@ -84,6 +86,16 @@ def run_python(*arguments, **options):
         check=False,
         **{"cwd": ROOT, **options},
     )
+
+
+def run(capsys, *arguments):
+    """Run the command line in this process and return (exit status, standard output, standard error)."""
+    try:
+        status = cli.main([str(argument) for argument in arguments])
+    except SystemExit as exit_:  # argparse's own
+        status = exit_.code
+    output = capsys.readouterr()
+    return status, output.out, output.err
 
 
 @pytest.fixture

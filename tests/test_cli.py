@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 import safetensors.numpy
-from conftest import ROOT, run_python, safetensors_bytes
+from conftest import ROOT, run, run_python, safetensors_bytes
 
 import fastinit
 from fastinit.cli import main as cli
@@ -31,16 +31,6 @@ def made(tmp_path, specs, capsys):
     assert cli.main(["init", specs, "--out", str(path)]) == 0
     capsys.readouterr()
     return path
-
-
-def run(capsys, *arguments):
-    """Return (exit status, standard output, standard error)."""
-    try:
-        status = cli.main([str(argument) for argument in arguments])
-    except SystemExit as exit_:  # argparse's own
-        status = exit_.code
-    output = capsys.readouterr()
-    return status, output.out, output.err
 
 
 def test_init_writes_the_plan(capsys, tmp_path, specs):

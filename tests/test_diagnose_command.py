@@ -5,22 +5,16 @@ import os
 
 import numpy as np
 import pytest
+from conftest import run
 from safetensors.numpy import save_file
 
 import fastinit
-from fastinit.cli import main as cli
 from fastinit.diagnosis import diagnose
 from fastinit.views import figure as figures
 
 
 def normal(*shape, std=0.02, seed=0):
     return (np.random.default_rng(seed).normal(size=shape) * std).astype(np.float32)
-
-
-def run(capsys, *arguments):
-    status = cli.main([str(argument) for argument in arguments])
-    output = capsys.readouterr()
-    return status, output.out, output.err
 
 
 def test_the_command_tells_good_bad_and_refused_apart(capsys, tmp_path):

@@ -6,11 +6,10 @@ import unicodedata
 
 import html5lib
 import pytest
-from conftest import ROOT, safetensors_bytes
+from conftest import ROOT, run, safetensors_bytes
 
 import fastinit
 from fastinit import CheckpointError, Plan, PlanError
-from fastinit.cli import main as cli
 from fastinit.diagnosis import diagnose
 from fastinit.views import page as html
 from fastinit.views.page import Heading
@@ -23,16 +22,6 @@ INDEX = HOSTILE / "escapes.safetensors.index.json"
 """An index whose shard's name sets the terminal's title and clears the screen."""
 TEXT = "a\x1b[2J\x07\r\x7f\x9b\u202e\u2066\u200f\u2028\ufffe\ud800b"
 SHOWN = r"a\x1b[2J\x07\r\x7f\x9b\u202e\u2066\u200f\u2028\ufffe\ud800b"
-
-
-def run(capsys, *arguments):
-    """Return (exit status, standard output, standard error)."""
-    try:
-        status = cli.main([str(argument) for argument in arguments])
-    except SystemExit as exit_:  # argparse's own
-        status = exit_.code
-    output = capsys.readouterr()
-    return status, output.out, output.err
 
 
 def obeyed(text):

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference
-from bits import DTYPES, NUMPY, assert_bits, bits_of, patterns
+from bits import DTYPES, NUMPY, assert_bits, bits_of, patterns, weight
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tables import EDGE_DRAWS, STATES
@@ -23,16 +23,6 @@ from fastinit._engine.fill import fill
 
 WORDS = st.integers(0, 2**64 - 1)
 NARROW = [name for name in DTYPES if name != "float64"]
-
-
-def weight(content, draw, dtype):
-    """What the reference stores for one draw."""
-    form = reference.FORMATS[dtype]
-    if isinstance(content, CenteredUniform):
-        return reference.centered_weight(draw, content.limit, form)
-    if isinstance(content, Uniform):
-        return reference.uniform_weight(draw, content.low, content.high, form)
-    return reference.narrowed(content.value, form)
 
 
 def drawn(content, draw, dtype):

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import reference
-from bits import DTYPES, NUMPY, assert_bits, bits_of, patterns
+from bits import DTYPES, NUMPY, assert_bits, bits_of, patterns, weight
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -17,22 +17,6 @@ from fastinit import DistributionError
 from fastinit._engine.distributions import CenteredUniform, Constant, Positions, Uniform
 from fastinit._engine.dtypes import BY_NAME
 from fastinit._engine.fill import fill
-
-
-def weight(content, draw, dtype):
-    """What the reference stores for one draw."""
-    form = reference.FORMATS[dtype]
-    if isinstance(content, CenteredUniform):
-        return reference.centered_weight(draw, content.limit, form)
-    if isinstance(content, Uniform):
-        return reference.uniform_weight(draw, content.low, content.high, form)
-    return reference.narrowed(content.value, form)
-
-
-def drawn(content, draw, dtype):
-    """What fastinit stores for one draw, however rare."""
-    return float(fill((1,), content, reference.state_before(draw), dtype=dtype)[0])
-
 
 # ---- parts and memory --------------------------------------------------------------------------------
 

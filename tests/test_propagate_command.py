@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from conftest import run
 
-from fastinit.cli import main as cli
 from fastinit.propagation import compare_initializers, propagate
 
 FEW = ("--width", 16, "--inputs", 8, "--seeds", 2)
@@ -16,16 +16,10 @@ def one_thread_a_product(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def run_cli(capsys, *arguments):
-    status = cli.main(["propagate", *map(str, arguments)])
-    output = capsys.readouterr()
-    return status, output.out, output.err
-
-
 def test_the_command_measures_one_initializer(capsys, tmp_path):
     page, drawing = tmp_path / "p.html", tmp_path / "p.svg"
-    status, out, err = run_cli(
-        capsys, "--init", "kaiming_normal", "--layers", 5, *FEW, "--figure", drawing, "--html", page
+    status, out, err = run(
+        capsys, "propagate", "--init", "kaiming_normal", "--layers", 5, *FEW, "--figure", drawing, "--html", page
     )
     assert (status, err) == (0, "")
     assert out.splitlines() == propagate("relu", "kaiming_normal", 5, 16, inputs=8, seeds=2).lines()
@@ -33,20 +27,22 @@ def test_the_command_measures_one_initializer(capsys, tmp_path):
     assert page.read_text().startswith("<!doctype html>")
     assert drawing.read_text().startswith("<?xml")
     init = '{"kind": "normal", "mean": 0, "std": 0.5}'
-    facts = json.loads(run_cli(capsys, "--init", init, "--activation", "gelu", "--layers", 2, *FEW, "--json")[1])
+    facts = json.loads(
+        run(capsys, "propagate", "--init", init, "--activation", "gelu", "--layers", 2, *FEW, "--json")[1]
+    )
     assert facts["initializer"] == {"kind": "normal", "mean": 0.0, "std": 0.5}
     assert (facts["activation"], facts["layers"], facts["width"], facts["seeds"]) == ("gelu", 2, 16, 2)
     assert len(facts["activations"]["median"]) == 3
 
 
 def test_the_command_compares_six_initializers_or_a_residual_stack(capsys):
-    facts = json.loads(run_cli(capsys, "--layers", 3, "--activation", "tanh", *FEW, "--json")[1])
+    facts = json.loads(run(capsys, "propagate", "--layers", 3, "--activation", "tanh", *FEW, "--json")[1])
     assert [run["initializer"]["kind"] for run in facts["runs"]] == [
         "constant",
         *["normal"] * 2,
         *["variance_scaling"] * 3,
     ]
-    facts = json.loads(run_cli(capsys, "--residual", 3, *FEW, "--json")[1])
+    facts = json.loads(run(capsys, "propagate", "--residual", 3, *FEW, "--json")[1])
     assert [(run["layers"], run["residual"], run["initializer"]["kind"]) for run in facts["runs"]] == [
         (6, True, "variance_scaling"),
         (6, True, "residual"),
@@ -56,10 +52,10 @@ def test_the_command_compares_six_initializers_or_a_residual_stack(capsys):
 def test_the_lessons_networks_are_fixed(capsys, monkeypatch):
     found = compare_initializers(layers=2, width=8, inputs=4, seeds=1)
     monkeypatch.setattr("fastinit.propagation.lesson", lambda **sample: found)
-    status, out, err = run_cli(capsys, "--lesson")
+    status, out, err = run(capsys, "propagate", "--lesson")
     assert (status, err) == (0, "")
     assert out.splitlines() == found.lines()
-    status, out, err = run_cli(capsys, "--lesson", "--width", 64, "--init", "normal")
+    status, out, err = run(capsys, "propagate", "--lesson", "--width", 64, "--init", "normal")
     assert (status, out) == (2, "")
     assert "leave out --initializer, --width" in err
 
@@ -81,6 +77,6 @@ def test_the_lessons_networks_are_fixed(capsys, monkeypatch):
     ],
 )
 def test_a_refused_command_is_status_2(capsys, arguments, said):
-    status, out, err = run_cli(capsys, *arguments)
+    status, out, err = run(capsys, "propagate", *arguments)
     assert (status, out) == (2, "")
     assert said in err

@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from conftest import ROOT, safetensors_bytes
+from conftest import ROOT, run, safetensors_bytes
 
 import fastinit
 from fastinit import CheckpointError, Plan, PlanError, verify_checkpoint, write_checkpoint
-from fastinit.cli import main as cli
 from fastinit.initializers import Orthogonal
 
 HOSTILE = ROOT / "tests" / "hostile"
@@ -22,12 +21,6 @@ def made(tmp_path):
     path = tmp_path / "made.safetensors"
     write_checkpoint(Plan.from_specs(SPECS, 17), path)
     return path
-
-
-def run(capsys, *arguments):
-    status = cli.main([str(argument) for argument in arguments])
-    output = capsys.readouterr()
-    return status, output.out, output.err
 
 
 def own_plan(seed=17):

@@ -9,7 +9,7 @@ import textwrap
 from contextlib import contextmanager
 
 import pytest
-from conftest import run_python, safetensors_bytes
+from conftest import run, run_python, safetensors_bytes
 
 from fastinit import CheckpointError, Plan, verify_checkpoint, write_checkpoint
 from fastinit._files import replacing as files
@@ -26,16 +26,6 @@ def made(tmp_path):
     path = tmp_path / "made.safetensors"
     write_checkpoint(Plan.from_specs(SPECS, 17), path)
     return path
-
-
-def run(capsys, *arguments):
-    """Return (exit status, standard output, standard error)."""
-    try:
-        status = cli.main([str(argument) for argument in arguments])
-    except SystemExit as exit_:  # argparse's own
-        status = exit_.code
-    output = capsys.readouterr()
-    return status, output.out, output.err
 
 
 # ---- whole or not at all -----------------------------------------------------------------------------
