@@ -159,9 +159,7 @@ class SplitMix64(np.random.BitGenerator):
     @state.setter  # type: ignore[override]
     def state(self, state: SupportsIndex) -> None:
         checked = as_u64(state, "state (the raw 64-bit word)")
-        with self._turn:
-            if self._filling:
-                raise _nested()
+        with self.lock:
             self._cursor.state = checked
 
     def next_u64(self) -> int:
@@ -187,9 +185,7 @@ class SplitMix64(np.random.BitGenerator):
             Any integer; it counts modulo 2**64.
         """
         draws = as_index(n, "n") % U64_LIMIT
-        with self._turn:
-            if self._filling:
-                raise _nested()
+        with self.lock:
             self._cursor.advance(draws)
         return self
 
