@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fastinit
 from fastinit._engine.dtypes import FOREIGN
 from fastinit._engine.names import NAME_LIMIT
+from fastinit._files.json_text import cut_short
 from fastinit._files.sources import read_specs
 from fastinit.cli import main as cli
 from fastinit.diagnosis import by_name, diagnose
@@ -99,6 +100,42 @@ def test_the_longest_name_is_planned_and_one_longer_is_refused_by_every_door():
     ):
         with pytest.raises(InvalidTensorName, match="8,193 characters"):
             door()
+
+
+@pytest.mark.parametrize("length", [NAME_LIMIT, NAME_LIMIT + 1])
+def test_an_index_and_a_plan_may_use_the_longest_name_and_no_longer_one(tmp_path, length):
+    """A refusal of 70,000 characters, which repeats the name whole; or a limit that is one too low."""
+    name = "w" * length
+    held = name if length <= NAME_LIMIT else "w"  # so that nothing but the index has the name that is too long
+    header = {held: {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}
+    (tmp_path / "one.safetensors").write_bytes(safetensors_bytes(header, bytes(16)))
+    index = tmp_path / "m.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {name: "one.safetensors"}}))
+    text = (
+        fastinit.Plan.from_specs({"w": {"dtype": "F32", "shape": [2, 2]}}, 17)
+        .to_json()
+        .replace('"w"', f'"{name}"')
+    )
+    if length <= NAME_LIMIT:
+        assert [tensor.name for tensor in diagnose(index).tensors] == [name]
+        assert list(fastinit.Plan.from_json(text)) == [name]
+        return
+    with pytest.raises(InvalidTensorName, match="8,193 characters"):
+        diagnose(index)
+    with pytest.raises(PlanError, match="8,193 characters") as caught:
+        fastinit.Plan.from_json(text)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(("length", "shown"), [(9000, 9000), (9001, 9005), (70_000, 9005)])
+def test_a_long_sentence_keeps_its_beginning_and_its_end(length, shown):
+    """The end says what to type; " ... " stands where something is missing, and nowhere else."""
+    sentence = "b" * (length - 300) + "e" * 300
+    found = cut_short(sentence)
+    assert len(found) == shown
+    assert found.startswith("b" * 8700)
+    assert found.endswith("e" * 300)
+    assert (found == sentence) == (" ... " not in found)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file here opens and cannot be read")
