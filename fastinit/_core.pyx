@@ -350,6 +350,7 @@ cdef class Cursor:
     """A raw state at a fixed address, which numpy's bit generator struct can point to."""
 
     cdef uint64_t state_
+    cdef readonly bint drawing  # whether `transact` is inside its call
 
     def __init__(self, uint64_t state):
         self.state_ = state
@@ -370,6 +371,19 @@ cdef class Cursor:
 
     def advance(self, uint64_t draws):
         self.state_ = fi_advance(self.state_, draws)
+
+    def transact(self, object draws, object draw, tuple arguments):
+        """Return ``draw(state, *arguments)`` and move `draws` on, if it returns; the caller holds a lock.
+
+        `draws` may be any integer before that: `draw` refuses what is too many, in the order of its checks.
+        """
+        self.drawing = True
+        try:
+            result = draw(self.state_, *arguments)
+            self.state_ = fi_advance(self.state_, <uint64_t> draws)
+        finally:
+            self.drawing = False
+        return result
 
     def install(self, object capsule):
         """Point the bitgen_t inside numpy's capsule at this cursor, which must outlive it."""

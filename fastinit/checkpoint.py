@@ -379,7 +379,7 @@ def _first_difference(tensor: PlannedTensor, stored: _Stored) -> Mismatch | None
     for begin in range(0, tensor.size, step):
         part = slice(begin, min(begin + step, tensor.size))
         chunk, there = (buffer[: part.stop - begin] for buffer in (made, bits))
-        fill((tensor.size,), tensor.distribution, tensor.state, dtype=tensor.dtype, out=chunk, index=part)
+        fill(tensor.state, (tensor.size,), tensor.distribution, dtype=tensor.dtype, out=chunk, index=part)
         stored.read(tensor, begin, there)
         expected = chunk.view(f"u{tensor.dtype.itemsize}")
         found = _mismatch(tensor, begin, there, expected, expected != there)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
@@ -112,15 +112,15 @@ ShapeProductOverflow, AllocationFailed
         shape = rows, columns = as_u64(fan_in, "fan_in"), as_u64(fan_out, "fan_out")
         source = as_source(rng)
         if isinstance(source, int):
-            return cls._sample(name, shape, source)
-        return source.transact(rows * columns, partial(cls._sample, name, shape))
+            return cls._sample(source, name, shape)
+        return source.transact(rows * columns, cls._sample, name, shape)
 
     @classmethod
-    def _sample(cls, name: str, shape: tuple[int, int], state: int) -> Self:
+    def _sample(cls, state: int, name: str, shape: tuple[int, int]) -> Self:
         validate_name(name)
         if 0 in shape:  # an initializer gives an empty tensor without a word
             check_fans(*shape)
-        return cls._wrap(name, Tensor.adopt, fill(shape, _distribution_of(shape), state))
+        return cls._wrap(name, Tensor.adopt, fill(state, shape, _distribution_of(shape)))
 
     @property
     def name(self) -> str:

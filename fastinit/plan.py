@@ -229,7 +229,7 @@ class Plan(Mapping[str, PlannedTensor]):
             The part ``whole[index]``.
         """
         tensor = self[name]
-        return fill(tensor.shape, tensor.distribution, tensor.state, dtype=tensor.dtype, out=out, index=index)
+        return fill(tensor.state, tensor.shape, tensor.distribution, dtype=tensor.dtype, out=out, index=index)
 
     def to_json(self) -> str:
         """Return the plan as JSON text, from which `from_json` makes an equal plan on any machine."""

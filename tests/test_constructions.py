@@ -388,7 +388,7 @@ def test_draws_of_constructions():
 def test_what_does_not_fit_in_memory_is_refused_before_it_is_built(construction):
     shape = (2**40, 2**40) if construction.layout is None else (2**21, 2**21, 2**30)
     with pytest.raises(fastinit.AllocationFailed):
-        fill.fill(shape, construction, 17, index=(0,) * len(shape))
+        fill.fill(17, shape, construction, index=(0,) * len(shape))
 
 
 @pytest.mark.parametrize("construction", [DeltaOrthogonal(), Sparse(0.5, 1.0), Diagonal(1.0, "io", 4)])
@@ -396,7 +396,7 @@ def test_a_shape_that_does_not_fit_is_refused_at_the_door(construction):
     """A construction from a plan's JSON meets its tensor here."""
     out = np.full((6, 5) if isinstance(construction, DeltaOrthogonal) else (6, 5, 1), 7.0)
     with pytest.raises(ValueError, match=r"needs|zeroes|names"):
-        fill.fill(out.shape, construction, 17, out=out)
+        fill.fill(17, out.shape, construction, out=out)
     assert (out == 7).all()
 
 

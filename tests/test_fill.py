@@ -27,7 +27,7 @@ NARROW = [name for name in DTYPES if name != "float64"]
 
 def drawn(content, draw, dtype):
     """What fastinit stores for one draw, however rare."""
-    return float(fill((1,), content, reference.state_before(draw), dtype=dtype)[0])
+    return float(fill(reference.state_before(draw), (1,), content, dtype=dtype)[0])
 
 
 # ---- the judge itself --------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_bits_for_every_dtype_and_state(content, dtype):
     for state in STATES:
         expected = [weight(content, reference.draw(state, i), dtype) for i in range(40)]
         assert_bits(
-            fill((40,), content, state, dtype=dtype),
+            fill(state, (40,), content, dtype=dtype),
             patterns(expected, dtype),
             f"{content} {dtype} state {state:#x}",
         )
@@ -127,7 +127,7 @@ def test_tiny_limits_are_multiplied_once(exponent, dtype):
         content = CenteredUniform(limit)
         if dtype == "float32":
             with pytest.raises(DistributionError, match="no float32 value"):
-                fill((1,), content, 17, dtype=dtype)
+                fill(17, (1,), content, dtype=dtype)
             continue
         draws = [*EDGE_DRAWS, *(reference.draw(17, i) for i in range(100))]
         for draw in draws:
@@ -143,12 +143,12 @@ def test_weights_among_the_dtypes_subnormals(dtype):
     for limit in (smallest, 1.5 * smallest, 5 * smallest, 300 * smallest):
         content = CenteredUniform(limit)
         expected = [weight(content, reference.draw(17, i), dtype) for i in range(100)]
-        assert_bits(fill((100,), content, 17, dtype=dtype), patterns(expected, dtype), f"{content} {dtype}")
+        assert_bits(fill(17, (100,), content, dtype=dtype), patterns(expected, dtype), f"{content} {dtype}")
 
 
 def test_uniform_and_centered_uniform_differ_at_the_same_bounds():
     """One kernel used for both: they round differently by contract."""
-    centered, uniform = (fill((1000,), content, 17) for content in (CenteredUniform(0.3), Uniform(-0.3, 0.3)))
+    centered, uniform = (fill(17, (1000,), content) for content in (CenteredUniform(0.3), Uniform(-0.3, 0.3)))
     assert (centered != uniform).any()
     assert np.abs(centered - uniform).max() < 1e-15
 
@@ -158,13 +158,13 @@ def test_uniform_and_centered_uniform_differ_at_the_same_bounds():
 def test_constants_are_rounded_once_and_take_no_draws(value, dtype):
     expected = patterns([reference.narrowed(value, reference.FORMATS[dtype])] * 12, dtype, (3, 4))
     for state in (0, 17):
-        assert_bits(fill((3, 4), Constant(value), state, dtype=dtype), expected, f"{value} {dtype}")
+        assert_bits(fill(state, (3, 4), Constant(value), dtype=dtype), expected, f"{value} {dtype}")
 
 
 def test_float32_is_the_rounding_of_float64_at_every_length():
     """pytorch#79703: n = 15 and n = 16 took unrelated draws in float32 and float64."""
     for n in (1, 7, 8, 15, 16, 17, 31, 33, 1000):
-        wide, narrow = (fill((n,), CenteredUniform(1.0), 17, dtype=dtype) for dtype in ("f8", "f4"))
+        wide, narrow = (fill(17, (n,), CenteredUniform(1.0), dtype=dtype) for dtype in ("f8", "f4"))
         assert (wide.astype("f4") == narrow).all(), f"n = {n}"
 
 
@@ -181,7 +181,7 @@ def test_every_index_is_filled_past_32_bits():
             part, positions = reference.cut(shape, index)
             expected = [weight(content, reference.draw(17, i), "float64") for i in positions]
             assert_bits(
-                fill(shape, content, 17, index=index), patterns(expected, "float64", part), f"{shape}[{index}]"
+                fill(17, shape, content, index=index), patterns(expected, "float64", part), f"{shape}[{index}]"
             )
 
 
@@ -189,13 +189,13 @@ def test_every_index_is_filled_past_32_bits():
 def test_long_runs_have_no_seams(dtype):
     """Tiles, chunks and vector tails: lengths around every power of two, and one of several chunks."""
     content = CenteredUniform(1.0)
-    whole = fill((3 * 2**20 + 5,), content, 17, dtype=dtype)
+    whole = fill(17, (3 * 2**20 + 5,), content, dtype=dtype)
     for at in (0, 511, 512, 1023, 1024, 2**16, 2**20 - 1, 2**20, 2**20 + 1, 2**21, 3 * 2**20 + 4):
         expected = [weight(content, reference.draw(17, at), dtype)]
         assert_bits(whole[at : at + 1], patterns(expected, dtype), f"{dtype}, element {at}")
     for length in sorted({2**e + d for e in range(11) for d in (-1, 0, 1)} - {0}):
         for start in (0, 1, 3):
-            part = fill(whole.shape, content, 17, dtype=dtype, index=slice(start, start + length))
+            part = fill(17, whole.shape, content, dtype=dtype, index=slice(start, start + length))
             assert_bits(part, bits_of(whole[start : start + length]), f"{dtype}, {length} from {start}")
 
 
@@ -256,7 +256,7 @@ def test_rounding_up_to_high_is_clamped_and_the_low_end_is_not_biased(low, high)
         assert drawn(content, k << 11, "float64") == low, f"k = {k}"
     for k in (half + 1, half + 2):
         assert drawn(content, k << 11, "float64") == math.nextafter(low, high), f"k = {k}"
-    drawn_by_chance = fill((10**5,), content, 13)
+    drawn_by_chance = fill(13, (10**5,), content)
     assert low <= drawn_by_chance.min()
     assert drawn_by_chance.max() < high
 
@@ -264,7 +264,7 @@ def test_rounding_up_to_high_is_clamped_and_the_low_end_is_not_biased(low, high)
 @pytest.mark.parametrize("low", [1.0, -1.0, 0.0, -5e-324, 1e300, 2.0**-1022])
 def test_an_interval_of_one_value_gives_it_only(low):
     """high = low + 1 ulp: half of the draws round to high."""
-    weights = fill((1000,), Uniform(low, math.nextafter(low, math.inf)), 17)
+    weights = fill(17, (1000,), Uniform(low, math.nextafter(low, math.inf)))
     assert (weights == low).all()
 
 
@@ -283,7 +283,7 @@ def test_any_interval_holds_or_is_refused(low, width, dtype, draw):
     content = Uniform(low, high)
     if reference.interval(low, high, form) is None:
         with pytest.raises(DistributionError, match=f"no {dtype} value"):
-            fill((1,), content, 17, dtype=dtype)
+            fill(17, (1,), content, dtype=dtype)
         return
     expected = reference.uniform_weight(draw, low, high, form)
     found = drawn(content, draw, dtype)
@@ -299,7 +299,7 @@ def test_any_limit_holds_or_is_refused(limit, dtype, draw):
     content = CenteredUniform(limit)
     if reference.interval(-limit, limit, form) is None:
         with pytest.raises(DistributionError, match=f"no {dtype} value"):
-            fill((1,), content, 17, dtype=dtype)
+            fill(17, (1,), content, dtype=dtype)
         return
     expected = reference.centered_weight(draw, limit, form)
     found = drawn(content, draw, dtype)
@@ -345,11 +345,11 @@ def test_what_a_dtype_cannot_hold_is_refused_before_anything_is_written(cls, par
     )
     before = target.tobytes()
     if reason is None:
-        fill((8,), cls(*parameters), 17, dtype=dtype, out=target)
+        fill(17, (8,), cls(*parameters), dtype=dtype, out=target)
         assert target.tobytes() != before
         return
     with pytest.raises(ValueError, match=reason):
-        fill((8,), cls(*parameters), 17, dtype=dtype, out=target)
+        fill(17, (8,), cls(*parameters), dtype=dtype, out=target)
     assert target.tobytes() == before
 
 
@@ -357,7 +357,7 @@ def test_a_limit_of_zero_is_positive_zero_everywhere():
     """-0.0 as a spread counts as 0, and gives no -0.0 weights."""
     for limit in (0.0, -0.0):
         for dtype in DTYPES:
-            assert not bits_of(fill((50,), CenteredUniform(limit), 17, dtype=dtype)).any(), (limit, dtype)
+            assert not bits_of(fill(17, (50,), CenteredUniform(limit), dtype=dtype)).any(), (limit, dtype)
 
 
 # ---- the host's floating-point environment -----------------------------------------------------------
@@ -365,7 +365,7 @@ def test_a_limit_of_zero_is_positive_zero_everywhere():
 
 def hostile_fills():
     return [
-        fill((200,), content, state, dtype=dtype)
+        fill(state, (200,), content, dtype=dtype)
         for content in CONTENTS[1:]
         for dtype in DTYPES
         for state in (17, reference.state_before(0), reference.state_before(2**64 - 1))
@@ -384,14 +384,14 @@ def test_a_hosts_rounding_mode_changes_no_weight_and_is_restored(mode):
 
 def subnormal_fills():
     return [
-        fill((200,), CenteredUniform(1e-310), 17),
-        fill((200,), CenteredUniform(1e-300), 17),
-        fill((200,), Uniform(0.0, 1e-310), 17),
-        fill((200,), CenteredUniform(1e-40), 17, dtype="float32"),
-        fill((200,), Uniform(-1e-42, 1e-41), 17, dtype="float32"),
-        fill((200,), CenteredUniform(1e-40), 17, dtype="bfloat16"),
-        fill((200,), CenteredUniform(1e-6), 17, dtype="float16"),
-        fill((200,), Constant(1e-310), 17),
+        fill(17, (200,), CenteredUniform(1e-310)),
+        fill(17, (200,), CenteredUniform(1e-300)),
+        fill(17, (200,), Uniform(0.0, 1e-310)),
+        fill(17, (200,), CenteredUniform(1e-40), dtype="float32"),
+        fill(17, (200,), Uniform(-1e-42, 1e-41), dtype="float32"),
+        fill(17, (200,), CenteredUniform(1e-40), dtype="bfloat16"),
+        fill(17, (200,), CenteredUniform(1e-6), dtype="float16"),
+        fill(17, (200,), Constant(1e-310)),
     ]
 
 

@@ -113,7 +113,7 @@ def test_a_checkpoint_holds_constructions_and_is_verified(tmp_path):
 
 def smallest_diagonal(shape, state):
     """min abs(R[j, j]) of the stream's normals, as the contract's bound has it."""
-    matrix = fill(shape, distributions.Normal(0.0, 1.0), state)
+    matrix = fill(state, shape, distributions.Normal(0.0, 1.0))
     return np.abs(np.diag(np.linalg.qr(matrix, mode="r"))).min()
 
 

@@ -71,7 +71,7 @@ def test_a_part_is_that_part_of_the_whole_in_any_memory(swapped, data):
     shape, index = data.draw(parts())
     expected = np.asarray(whole_bits(shape, dtype)[... if index is None else index])
     target = data.draw(targets(expected.shape, NUMPY[dtype].newbyteorder() if swapped else NUMPY[dtype]))
-    result = fill(shape, SHARED_CONTENT, SHARED_STATE, out=target.array, index=index)
+    result = fill(SHARED_STATE, shape, SHARED_CONTENT, out=target.array, index=index)
     assert result is target.array
     assert_bits(target.array, expected, f"whole {shape}, index {index}, {target}")
     target.assert_guards()
@@ -82,7 +82,7 @@ def test_a_part_is_that_part_of_the_whole_in_any_memory(swapped, data):
 def test_a_new_array_of_a_part_is_that_part_of_the_whole(part, dtype):
     shape, index = part
     expected = np.asarray(whole_bits(shape, dtype)[... if index is None else index])
-    found = fill(shape, SHARED_CONTENT, SHARED_STATE, dtype=dtype, index=index)
+    found = fill(SHARED_STATE, shape, SHARED_CONTENT, dtype=dtype, index=index)
     assert_bits(found, expected, f"whole {shape}, index {index}, {dtype}")
     assert found.flags.c_contiguous
     assert found.dtype == NUMPY[dtype]
@@ -95,7 +95,7 @@ def test_misaligned_and_strided_runs_longer_than_a_tile(offset, dtype):
     for spread in (1, 2, 3):
         for backwards in (False, True):
             target = Guarded((1500,), NUMPY[dtype], spread=(spread,), backwards=(backwards,), offset=offset)
-            fill((1500,), SHARED_CONTENT, SHARED_STATE, out=target.array)
+            fill(SHARED_STATE, (1500,), SHARED_CONTENT, out=target.array)
             assert_bits(target.array, whole_bits((1500,), dtype), f"{target}")
             target.assert_guards()
 
@@ -103,12 +103,12 @@ def test_misaligned_and_strided_runs_longer_than_a_tile(offset, dtype):
 def test_chunks_of_a_large_transposed_fill_meet():
     """A fill cut into chunks in the middle of a row of strided memory."""
     shape = (1030, 2051)
-    plain, fortran = fill(shape, SHARED_CONTENT, 17), np.empty(shape, order="F")
-    fill(shape, SHARED_CONTENT, 17, out=fortran)
+    plain, fortran = fill(17, shape, SHARED_CONTENT), np.empty(shape, order="F")
+    fill(17, shape, SHARED_CONTENT, out=fortran)
     assert_bits(fortran, bits_of(plain), "F-order")
     cube = np.empty((130, 90, 100)).transpose(1, 2, 0)[::-1, :, ::2]
-    fill(cube.shape, SHARED_CONTENT, 17, out=cube)
-    assert_bits(cube, bits_of(fill(cube.shape, SHARED_CONTENT, 17)), "transposed, backwards and strided")
+    fill(17, cube.shape, SHARED_CONTENT, out=cube)
+    assert_bits(cube, bits_of(fill(17, cube.shape, SHARED_CONTENT)), "transposed, backwards and strided")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_no_layout_costs_a_temporary(make):
     target = make()
     tracemalloc.start()
     try:
-        fill(target.shape, SHARED_CONTENT, 17, out=target)
+        fill(17, target.shape, SHARED_CONTENT, out=target)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -144,7 +144,7 @@ INTEGERS = [name for name, dtype in BY_NAME.items() if not dtype.is_float]
 def test_positions_count_along_the_last_axis_whatever_the_state(dtype):
     """An integer buffer drawn at random, or counted through all axes."""
     for state in (0, 2**64 - 1):
-        found = fill((2, 3, 100), Positions(100), state, dtype=BY_NAME[dtype])
+        found = fill(state, (2, 3, 100), Positions(100), dtype=BY_NAME[dtype])
         assert found.dtype == np.dtype(dtype)
         assert np.array_equal(found, np.broadcast_to(np.arange(100), (2, 3, 100)))
 
@@ -159,7 +159,7 @@ def test_a_part_of_the_positions_is_that_part_of_the_whole(data):
         targets(np.asarray(whole[index]).shape, np.dtype(data.draw(st.sampled_from(["<i8", ">i4"]))))
     )
     dtype = BY_NAME[target.dtype.name]
-    fill(shape, Positions(shape[-1]), 17, dtype=dtype, out=target.array, index=index)
+    fill(17, shape, Positions(shape[-1]), dtype=dtype, out=target.array, index=index)
     assert np.array_equal(target.array, whole[index]), f"whole {shape}, index {index}, {target}"
     target.assert_guards()
 
@@ -169,8 +169,8 @@ def test_a_part_of_the_positions_is_that_part_of_the_whole(data):
 )
 def test_positions_that_wrap_in_the_dtype_are_refused(length, dtype):
     with pytest.raises(DistributionError, match=dtype):
-        fill((length,), Positions(length), 0, dtype=BY_NAME[dtype])
-    assert fill((length - 1,), Positions(length - 1), 0, dtype=BY_NAME[dtype])[-1] == length - 2
+        fill(0, (length,), Positions(length), dtype=BY_NAME[dtype])
+    assert fill(0, (length - 1,), Positions(length - 1), dtype=BY_NAME[dtype])[-1] == length - 2
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,16 @@ def test_positions_that_wrap_in_the_dtype_are_refused(length, dtype):
 def test_constants_in_integers_are_exact_or_refused(content, fits):
     """0.5 stored as 0, 300 wrapped to 44."""
     if fits:
-        assert fill((3,), content, 0, dtype=BY_NAME["uint8"]).tolist() == [1, 1, 1]
+        assert fill(0, (3,), content, dtype=BY_NAME["uint8"]).tolist() == [1, 1, 1]
     else:
         with pytest.raises(DistributionError, match="uint8"):
-            fill((3,), content, 0, dtype=BY_NAME["uint8"])
+            fill(0, (3,), content, dtype=BY_NAME["uint8"])
 
 
 def test_integers_are_never_silently_random():
     for content in (CenteredUniform(1.0), Uniform(0.0, 10.0)):
         with pytest.raises(DistributionError, match="int64"):
-            fill((3,), content, 0, dtype=BY_NAME["int64"])
+            fill(0, (3,), content, dtype=BY_NAME["int64"])
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "float8_e5m2"])
@@ -196,5 +196,5 @@ def test_positions_in_floats_are_refused(dtype):
     """257 in bfloat16 would silently become 256, and an unsigned out takes bit patterns, not numbers."""
     carrier = np.zeros(3, f"u{NUMPY[dtype].itemsize}" if dtype != "float64" else dtype)
     with pytest.raises(DistributionError, match=dtype):
-        fill((3,), Positions(3), 0, dtype=dtype, out=carrier)
+        fill(0, (3,), Positions(3), dtype=dtype, out=carrier)
     assert not carrier.any()

@@ -33,7 +33,7 @@ STANDARD = Normal(0.0, 1.0)
 
 def quantiles(ks):
     """z of each k, one fill each: what a user gets."""
-    return np.array([fill((1,), STANDARD, reference.state_for(k))[0] for k in ks])
+    return np.array([fill(reference.state_for(k), (1,), STANDARD)[0] for k in ks])
 
 
 def exact(k):
@@ -153,13 +153,13 @@ def test_the_list_replays_bit_for_bit(level):
     ks += [K_LIMIT - 1 - k for k in ks[-200:]]
     for mean, std in [(0.0, 1.0), (0.3, 0.02), (-7.0, 1e-3)]:
         expected = [reference.normal(k, mean, std) for k in ks]
-        found = [fill((1,), Normal(mean, std), reference.state_for(k, 2047))[0] for k in ks]
+        found = [fill(reference.state_for(k, 2047), (1,), Normal(mean, std))[0] for k in ks]
         assert found == expected
 
 
 def test_wide_runs_replay_too(level):
     """A lane, line or block that takes another draw's segment."""
-    z = fill((40, 50), STANDARD, 17)
+    z = fill(17, (40, 50), STANDARD)
     draws = [_mix64((17 + (i + 1) * reference.GAMMA) % reference.U64) for i in range(2000)]
     expected = [reference.quantile(draw >> 11) for draw in draws]
     assert z.ravel().tolist() == expected
@@ -178,7 +178,7 @@ def test_levels_agree_where_tails_are_frequent(dtype):
     for name, here in _core.levels().items():
         if here:
             _core.select_level(name)
-            found[name] = fill((1 << 17,), Normal(0.1, 3.0), 99, dtype=dtype).tobytes()
+            found[name] = fill(99, (1 << 17,), Normal(0.1, 3.0), dtype=dtype).tobytes()
     _core.select_level(before)
     assert len(set(found.values())) == 1, f"levels differ: {list(found)}"
 
@@ -186,7 +186,7 @@ def test_levels_agree_where_tails_are_frequent(dtype):
 def test_moments_and_distribution():
     """A wrong segment has mass of its own; 10**7 draws, bounds of 5 standard errors."""
     n = 10**7
-    z = fill((n,), STANDARD, 2024)
+    z = fill(2024, (n,), STANDARD)
     assert abs(z.mean()) < 5 / n**0.5
     assert abs((z**2).mean() - 1) < 5 * (2 / n) ** 0.5
     assert abs((z**3).mean()) < 5 * (15 / n) ** 0.5
@@ -203,22 +203,22 @@ def test_moments_and_distribution():
 
 def test_order_is_the_uniforms():
     """The same draws sort a uniform and a normal tensor alike (C9)."""
-    uniform, normal = fill((4096,), Uniform(0.0, 1.0), 5), fill((4096,), STANDARD, 5)
+    uniform, normal = fill(5, (4096,), Uniform(0.0, 1.0)), fill(5, (4096,), STANDARD)
     assert (np.argsort(uniform, kind="stable") == np.argsort(normal, kind="stable")).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_narrow_weights_are_the_float64_ones_rounded_once(dtype):
-    wide = fill((5000,), Normal(0.1, 0.02), 8)
-    assert (fill((5000,), Normal(0.1, 0.02), 8, dtype=dtype) == wide.astype(dtype)).all()
+    wide = fill(8, (5000,), Normal(0.1, 0.02))
+    assert (fill(8, (5000,), Normal(0.1, 0.02), dtype=dtype) == wide.astype(dtype)).all()
 
 
 @pytest.mark.parametrize("std", [1e-37, 1e-40, 1e-44, 1e-300, 5e-324])
 @pytest.mark.parametrize("mean", [0.0, 1e-38, 1.0])
 def test_tiny_spreads_agree_on_all_levels(mean, std, level):
     """bfloat16's subnormals, which vector levels would flush or round twice."""
-    weights = fill((400,), Normal(mean, std), 3)
-    found = fill((400,), Normal(mean, std), 3, dtype="bfloat16").view(np.uint16)
+    weights = fill(3, (400,), Normal(mean, std))
+    found = fill(3, (400,), Normal(mean, std), dtype="bfloat16").view(np.uint16)
     assert found.tolist() == [_to_bfloat16(float(w)) for w in weights]
 
 
@@ -255,19 +255,19 @@ def test_refuses_what_is_no_spread(mean, std):
 )
 def test_refuses_a_spread_beyond_the_range(dtype, std, fits):
     if fits:
-        assert np.isfinite(fill((99,), Normal(0.0, std), 1, dtype=dtype).astype(np.float64)).all()
+        assert np.isfinite(fill(1, (99,), Normal(0.0, std), dtype=dtype).astype(np.float64)).all()
     else:
         with pytest.raises(DistributionError, match="finite range"):
-            fill((2,), Normal(0.0, std), 1, dtype=dtype)
+            fill(1, (2,), Normal(0.0, std), dtype=dtype)
 
 
 @pytest.mark.parametrize("std", [0.0, -0.0])
 def test_no_spread_is_the_mean(std):
-    assert (fill((7,), Normal(0.1, std), 1, dtype="float32") == np.float32(0.1)).all()
+    assert (fill(1, (7,), Normal(0.1, std), dtype="float32") == np.float32(0.1)).all()
 
 
 def test_minus_zero_is_the_same_mean():
-    assert fill((9,), Normal(-0.0, 5e-324), 1).tobytes() == fill((9,), Normal(0.0, 5e-324), 1).tobytes()
+    assert fill(1, (9,), Normal(-0.0, 5e-324)).tobytes() == fill(1, (9,), Normal(0.0, 5e-324)).tobytes()
 
 
 def test_json_round_trip():

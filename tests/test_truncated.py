@@ -55,7 +55,7 @@ FAR = [
 
 def zs(ks, lower, upper):
     content = TruncatedNormal(0.0, 1.0, lower, upper)
-    return np.array([fill((1,), content, reference.state_for(k))[0] for k in ks])
+    return np.array([fill(reference.state_for(k), (1,), content)[0] for k in ks])
 
 
 def some_ks(seed, n):
@@ -140,7 +140,7 @@ def test_the_list_replays_bit_for_bit(level, lower, upper):
     _core.select_level(level)
     content = TruncatedNormal(0.25, 1.5, lower, upper)
     found = (
-        [fill((1,), content, reference.state_for(k))[0] for k in ks]
+        [fill(reference.state_for(k), (1,), content)[0] for k in ks]
         if max(map(abs, expected)) < 1e300
         else expected
     )
@@ -171,16 +171,16 @@ def test_constants_are_correctly_rounded(lower, upper):
 
 
 def test_far_tail_of_the_contract():
-    z = fill((4000,), TruncatedNormal(0.0, 1.0, 5.25, 1e6), 1)
+    z = fill(1, (4000,), TruncatedNormal(0.0, 1.0, 5.25, 1e6))
     assert 5.40 < z.mean() < 5.45
-    z = fill((4000,), TruncatedNormal(0.0, 1.0, -40.0, -39.0), 1)
+    z = fill(1, (4000,), TruncatedNormal(0.0, 1.0, -40.0, -39.0))
     assert -39.1 < z.mean() < -39.02
 
 
 def test_moments():
     """The standard deviation of the normal truncated at 2 is 0.87962566103423978."""
     n = 4 * 10**6
-    z = fill((n,), TruncatedNormal(0.0, 1.0, -2.0, 2.0), 7)
+    z = fill(7, (n,), TruncatedNormal(0.0, 1.0, -2.0, 2.0))
     assert abs(z.mean()) < 5 * 0.88 / n**0.5
     assert abs(z.std() / 0.87962566103423978 - 1) < 5 / n**0.5
 
@@ -189,7 +189,7 @@ def test_moments():
 @pytest.mark.parametrize(("mean", "std", "lower", "upper"), [(0.0, 1.0, -0.7, 0.3), (0.1, 0.3, -2.0, 2.0)])
 def test_bounds_hold_in_every_dtype(dtype, mean, std, lower, upper):
     """Rounding a weight near a bound to the far side of it."""
-    w = fill((1 << 18,), TruncatedNormal(mean, std, lower, upper), 3, dtype=dtype).astype(np.float64)
+    w = fill(3, (1 << 18,), TruncatedNormal(mean, std, lower, upper), dtype=dtype).astype(np.float64)
     assert mean + std * lower <= w.min() < w.max() <= mean + std * upper
 
 
@@ -198,8 +198,8 @@ def test_bounds_hold_in_every_dtype(dtype, mean, std, lower, upper):
 def test_narrow_weights_are_the_float64_ones_rounded_once(dtype, lower, upper):
     content = TruncatedNormal(0.0, 0.75, lower, upper)
     kinds = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float8_e5m2": ml_dtypes.float8_e5m2}
-    wide, kind = fill((999,), content, 8), kinds[dtype]
-    found = fill((999,), content, 8, dtype=dtype).astype(np.float64)
+    wide, kind = fill(8, (999,), content), kinds[dtype]
+    found = fill(8, (999,), content, dtype=dtype).astype(np.float64)
     for w, narrow in zip(wide, found, strict=True):
         below, above = (float(np.nextafter(kind(narrow), kind(to))) for to in (-INF, INF))
         assert abs(Fraction(w) - Fraction(narrow)) <= min(
@@ -209,7 +209,7 @@ def test_narrow_weights_are_the_float64_ones_rounded_once(dtype, lower, upper):
 
 def test_infinite_bounds_are_the_normal():
     whole = TruncatedNormal(0.3, 2.0, -INF, INF)
-    assert fill((777,), whole, 5).tobytes() == fill((777,), Normal(0.3, 2.0), 5).tobytes()
+    assert fill(5, (777,), whole).tobytes() == fill(5, (777,), Normal(0.3, 2.0)).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_refuses_what_is_no_interval(lower, upper):
 
 def test_refuses_bounds_beyond_the_range_and_empty_intervals():
     with pytest.raises(DistributionError, match="finite range"):
-        fill((2,), TruncatedNormal(0.0, 1.0, 5.25, 1e6), 1, dtype="float16")
+        fill(1, (2,), TruncatedNormal(0.0, 1.0, 5.25, 1e6), dtype="float16")
     with pytest.raises(DistributionError, match="no float16 value"):
-        fill((2,), TruncatedNormal(1.0, 1e-6, 1.0, 2.0), 1, dtype="float16")
+        fill(1, (2,), TruncatedNormal(1.0, 1e-6, 1.0, 2.0), dtype="float16")
     with pytest.raises(ValueError, match="std must be finite and >= 0"):
         TruncatedNormal(0.0, -1.0, -2.0, 2.0)
 
@@ -242,10 +242,10 @@ def test_a_half_line_holds_values_of_every_dtype(mean, std, bound, dtype):
     least = (
         nearest if Fraction(float(nearest)) >= Fraction(low) else np.nextafter(nearest, ml_dtypes.finfo(kind).max)
     )
-    wide = fill((300,), TruncatedNormal(mean, std, bound, INF), 17)
-    above = fill((300,), TruncatedNormal(mean, std, bound, INF), 17, dtype=dtype)
+    wide = fill(17, (300,), TruncatedNormal(mean, std, bound, INF))
+    above = fill(17, (300,), TruncatedNormal(mean, std, bound, INF), dtype=dtype)
     assert (above.astype(float) == np.maximum(wide.astype(kind).astype(float), float(least))).all()
-    below = fill((300,), TruncatedNormal(-mean, std, -INF, -bound), 17, dtype=dtype).astype(float)
+    below = fill(17, (300,), TruncatedNormal(-mean, std, -INF, -bound), dtype=dtype).astype(float)
     assert (below <= -low).all()
     assert below.max() <= -float(least)
 
@@ -253,7 +253,7 @@ def test_a_half_line_holds_values_of_every_dtype(mean, std, bound, dtype):
 def test_a_half_line_past_the_range_is_refused():
     for bounds in [(7e4, INF), (-INF, -7e4)]:
         with pytest.raises(DistributionError, match="finite range"):
-            fill((2,), TruncatedNormal(0.0, 1.0, *bounds), 1, dtype="float16")
+            fill(1, (2,), TruncatedNormal(0.0, 1.0, *bounds), dtype="float16")
 
 
 TINY = [
@@ -269,12 +269,12 @@ def test_a_host_that_flushes_subnormals_changes_no_bound_and_no_constant(content
     """Bounds that compare equal, a cache entry of other ones, Mills' ratio 0: zeros, or a read past a table."""
     bounds = (content.lower, content.upper)
     _constants.cache_clear()
-    expected, constant = fill((6,), content, 5), constants(*bounds)
+    expected, constant = fill(5, (6,), content), constants(*bounds)
     assert any(constant)
     _constants.cache_clear()
     with host.flushing():
         constants(1e-320, 3e-320)
-        found, flushed = fill((6,), content, 5), constants(*bounds)
+        found, flushed = fill(5, (6,), content), constants(*bounds)
     assert found.tobytes() == expected.tobytes()
     assert struct.pack("<4d", *flushed) == struct.pack("<4d", *constant)
 
@@ -312,7 +312,7 @@ def test_the_callers_decimal_context_has_no_say():
 
 
 def test_no_spread_is_the_mean():
-    assert (fill((5,), TruncatedNormal(0.1, 0.0, -2.0, 2.0), 1, dtype="float32") == np.float32(0.1)).all()
+    assert (fill(1, (5,), TruncatedNormal(0.1, 0.0, -2.0, 2.0), dtype="float32") == np.float32(0.1)).all()
 
 
 def test_json_round_trip():

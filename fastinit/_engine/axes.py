@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ..errors import FanSumOverflow, ShapeProductOverflow, ZeroFanIn, ZeroFanOut
-from .checks import U64_LIMIT, ShapeLike, as_shape, as_u64, size_of
+from .checks import U64_LIMIT, ShapeLike, as_shape, as_u64, draws_of, size_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,6 +147,11 @@ class Axes:
         check_size(self.shape, fan_in, fan_out)
         return fan_in, fan_out
 
+    @cached_property
+    def draws(self) -> int:
+        """The draws a sampled tensor takes; ValueError if they are more than 2**64 - 1."""
+        return draws_of(self.shape)
+
     def blocks(self, array: np.ndarray[Any, Any], first: str = "egoi") -> np.ndarray[Any, Any]:
         """Return a view of a C-ordered `array` of this shape: stack, group and the axes of `first` come first.
 
@@ -176,6 +181,7 @@ def _split(letters: str, shape: tuple[int, ...], groups: int, first: str) -> tup
     return tuple(lengths), tuple(order)
 
 
+_PLAIN, _ONE = "io", 1
 _axes = lru_cache(maxsize=1024)(Axes)  # keyed by integers and text, never by floats
 
 
@@ -187,6 +193,8 @@ def axes_of(
     fan_out: SupportsIndex | None = None,
 ) -> Axes:
     """Return the `Axes` of a request, after checking the types of its numbers."""
+    if layout is _PLAIN and groups is _ONE and fan_in is fan_out is None:  # the common case: a short key
+        return _axes(shape)
     if type(groups) is not int or not 0 <= groups < U64_LIMIT:
         groups = as_u64(groups, "groups")
     if fan_in is not None:

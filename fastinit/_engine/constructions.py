@@ -86,7 +86,7 @@ class WholeTensor(Distribution):
 
 def _normals(shape: Shape, state: int, threads: int | None, std: float = 1.0, index: Slice | None = None) -> Array:
     """Return (a part of) the tensor filled with its stream's normal weights, in float64."""
-    return fill(shape, Normal(0.0, std), state, index=index, threads=threads)
+    return fill(state, shape, Normal(0.0, std), index=index, threads=threads)
 
 
 def agreed(initializer: Initializer, field: str, axes: Axes, default: T) -> T:

@@ -186,9 +186,11 @@ class CenteredUniform(Distribution):
     scales: ClassVar[tuple[str, ...]] = ("limit",)
     needs: ClassVar[str] = "a limit of 0 or more"
 
-    def __post_init__(self) -> None:
-        if type(self.limit) is not float or not 0 < self.limit < math.inf:
-            object.__setattr__(self, "limit", as_nonnegative(self.limit, "limit"))
+    def __init__(self, limit: float) -> None:
+        """Check the limit; by hand, because a small Xavier fill makes one and has no time for a second call."""
+        if type(limit) is not float or not 0 < limit < math.inf:
+            limit = as_nonnegative(limit, "limit")
+        object.__setattr__(self, "limit", limit)
 
     @property
     def parameters(self) -> tuple[float, ...]:

@@ -35,10 +35,9 @@ _SMALL_BYTES = 1 << 12
 
 
 def fill(
+    state: int,
     shape: tuple[int, ...],
     distribution: Distribution,
-    state: int,
-    *,
     dtype: DType | npt.DTypeLike | None = None,
     out: object = None,
     index: Index | None = None,
@@ -48,12 +47,12 @@ def fill(
 
     Parameters
     ----------
+    state : int
+        Raw stream state in [0, 2**64): the tensor's draw i is ``mix64(state + (i + 1) * gamma)``.
     shape : tuple of int
         The whole tensor's logical shape.
     distribution : Distribution
         What to fill it with.
-    state : int
-        Raw stream state in [0, 2**64): the tensor's draw i is ``mix64(state + (i + 1) * gamma)``.
     dtype, out, index, threads
         As in `fastinit.initialize`.
 

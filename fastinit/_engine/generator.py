@@ -129,7 +129,6 @@ class SplitMix64(np.random.BitGenerator):
         super().__init__(_NO_SEED_SEQUENCE)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
         self._cursor = _core.Cursor(state)
         self._cursor.install(self.capsule)
-        self._filling = False
         self._turn = super().lock
 
     @classmethod
@@ -148,7 +147,7 @@ class SplitMix64(np.random.BitGenerator):
         return _Turn(self._turn, self._refuse_inside_a_fill)
 
     def _refuse_inside_a_fill(self) -> None:
-        if self._filling:
+        if self._cursor.drawing:
             raise _nested()
 
     @property  # type: ignore[override]  # numpy's own generators keep a dict here
@@ -165,14 +164,14 @@ class SplitMix64(np.random.BitGenerator):
     def next_u64(self) -> int:
         """Draw one integer in [0, 2**64)."""
         with self._turn:
-            if self._filling:
+            if self._cursor.drawing:
                 raise _nested()
             return self._cursor.next_u64()
 
     def next_unit_f64(self) -> float:
         """Draw one float in [0, 1): the top 53 bits of a draw, times 2**-53, exact."""
         with self._turn:
-            if self._filling:
+            if self._cursor.drawing:
                 raise _nested()
             return self._cursor.next_unit_f64()
 
@@ -195,22 +194,16 @@ class SplitMix64(np.random.BitGenerator):
         with self._turn:
             return type(self)(_core.advance(self._cursor.state, draws))
 
-    def transact(self, draws: int, draw: Callable[[int], T]) -> T:
-        """Call `draw` with the raw state, and move `draws` draws on once it has returned.
+    def transact(self, draws: int, draw: Callable[..., T], *arguments: Any) -> T:
+        """Return ``draw(state, *arguments)`` of the raw state, and move `draws` draws on once it has returned.
 
         If it raises, the generator stays as it was. Other threads wait: none is given the same draws. The same
         thread would not wait: what `draw` or a signal handler asks of this generator meanwhile is refused.
         """
         with self._turn:
-            if self._filling:
+            if self._cursor.drawing:
                 raise _nested()
-            try:
-                self._filling = True
-                result = draw(self._cursor.state)
-                self._cursor.advance(draws)
-                return result
-            finally:
-                self._filling = False
+            return self._cursor.transact(draws, draw, arguments)
 
     def random_raw(self, size: ShapeLike | None = None, output: bool = True) -> Any:
         """Return raw 64-bit draws, as every numpy bit generator does."""
@@ -306,9 +299,7 @@ class SplitMix64(np.random.BitGenerator):
         self, distribution: Distribution, size: ShapeLike | None, dtype: npt.DTypeLike | None, out: object
     ) -> float | Array:
         shape = () if size is None and out is None else whole_shape(size, out, None)
-        result = self.transact(
-            draws_of(shape), lambda state: fill(shape, distribution, state, dtype=dtype, out=out)
-        )
+        result = self.transact(draws_of(shape), fill, shape, distribution, dtype, out)
         return float(result) if size is None and out is None else result
 
     def spawn(self, n_children: int) -> NoReturn:

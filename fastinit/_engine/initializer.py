@@ -17,7 +17,7 @@ from .. import _core
 from ..errors import DistributionError
 from . import probability
 from .axes import Axes, axes_of
-from .checks import Shape, ShapeLike, as_choice, as_nonnegative, as_shape, as_source, draws_of
+from .checks import Shape, ShapeLike, as_choice, as_nonnegative, as_shape, as_source
 from .dtypes import FLOAT64, DType
 from .fill import fill
 from .parts import Array, Index, Part
@@ -107,17 +107,14 @@ class Initializer:
         source = as_source(rng)
         whole = whole_shape(shape, out, index)
         factor = gain if type(gain) is float and gain == 1.0 else as_nonnegative(gain, "gain")
-        distribution = self.at(axes_of(whole, layout, groups, fan_in, fan_out))
+        axes = axes_of(whole, layout, groups, fan_in, fan_out)
+        distribution = self.at(axes)
         if factor != 1.0:
             distribution = distribution.rescaled(factor)
-        draws = draws_of(whole) if distribution.draws_per_weight else 0
+        draws = axes.draws if distribution.draws_per_weight else 0
         if isinstance(source, int):
-            return fill(whole, distribution, source, dtype=dtype, out=out, index=index, threads=threads)
-
-        def draw(state: int) -> Array:
-            return fill(whole, distribution, state, dtype=dtype, out=out, index=index, threads=threads)
-
-        return source.transact(draws, draw)
+            return fill(source, whole, distribution, dtype, out, index, threads)
+        return source.transact(draws, fill, whole, distribution, dtype, out, index, threads)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object, ``{"kind": ..., parameter: value, ...}``, that `from_json` reads.

@@ -124,9 +124,9 @@ def _first_bytes(wanted: PlannedTensor) -> bytes:
     """Return the first weights of a planned tensor as they are stored, little-endian."""
     count = min(_COMPARED, wanted.size)
     part = fill(
+        wanted.state,
         (wanted.size,),
         wanted.distribution,
-        wanted.state,
         dtype=wanted.dtype,
         index=slice(0, count),
         out=np.empty(count, wanted.dtype.bits),
