@@ -214,6 +214,15 @@ class Distribution(Initializer):
         changed = {name: self._times(getattr(self, name), factor, p, q) for name in self.scales}
         return dataclasses.replace(self, **changed)  # type: ignore[type-var]  # every distribution is a dataclass
 
+    def affine(self, factor: float, offset: float) -> Distribution | None:
+        """Return what ``factor * weight + offset`` is; None where no distribution here says so."""
+        return self.rescaled(factor) if factor >= 0 and not offset else None
+
+    def clamped(self, low: float, high: float) -> Distribution | None:
+        """Return what a weight clamped to [low, high] is; None where no distribution here says so."""
+        least, largest = self.support
+        return self if low <= least and largest <= high else None
+
     def _times(self, x: float, factor: float, p: float, q: float) -> float:
         if factor < 0:
             raise ValueError(f"a factor must be >= 0, got {factor}: the weights keep their signs")
