@@ -79,6 +79,8 @@ class Constant(Distribution):  # noqa: PLW1641  # dataclass makes the hash
 
 
 def _holds(dtype: DType, value: float) -> bool:
+    if dtype.is_foreign:
+        return False
     held = np.iinfo(dtype.bits)
     return bool(held.min <= value <= held.max and value == int(value))
 
