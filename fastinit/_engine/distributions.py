@@ -99,6 +99,8 @@ def _alike(bound: float, other: float) -> bool:
 
 
 def _holds(dtype: DType, value: float) -> bool:
+    if dtype.is_foreign:
+        return False
     held = np.iinfo(dtype.bits)
     return bool(held.min <= value <= held.max and value == int(value))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 import numpy.typing as npt
@@ -148,8 +148,14 @@ class Initializer:
         kind = parameters.pop("kind", None)
         if not isinstance(kind, str):
             raise ValueError(f"an initializer needs a kind, one of {', '.join(kinds)}; got {kind!r}")
-        made: Self = _made(kinds[as_choice(kind, kinds, "kind of initializer")], parameters)
+        known = kinds[as_choice(kind, kinds, "kind of initializer")]
+        made: Self = _made(known, known.decoded(parameters))
         return made
+
+    @classmethod
+    def decoded(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that a JSON object's parameters describe."""
+        return parameters
 
     def _set(self, **values: Any) -> None:
         """Put checked values in place of those given; for ``__post_init__``."""
@@ -175,6 +181,10 @@ class Distribution(Initializer):
     """What makes its parameters an interval, for an error."""
     by_element: ClassVar[bool] = True
     """Whether an element can be made without the others."""
+    is_divided: ClassVar[bool] = False
+    """Whether `regions` says what is drawn where."""
+    is_given: ClassVar[bool] = False
+    """Whether its elements are data that no stream makes."""
 
     def at(self, axes: Axes) -> Distribution:
         """Return itself: the axes change nothing."""
@@ -204,6 +214,10 @@ class Distribution(Initializer):
 
     def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:
         """Return the values of a part, where `prepare` said that no kernel serves."""
+        raise NotImplementedError
+
+    def regions(self, shape: Shape, index: Index | None) -> Iterator[tuple[Distribution, tuple[slice, ...], Part]]:
+        """Yield what the regions of ``whole[index]`` are filled with, where `is_divided`."""
         raise NotImplementedError
 
     def check(self, shape: Shape) -> None:
