@@ -16,3 +16,5 @@ from .functions import xavier_normal_ as xavier_normal_
 from .functions import xavier_uniform_ as xavier_uniform_
 from .functions import zeros_ as zeros_
 from .targets import writing as writing
+from .starting import fast_init as fast_init
+from .starting import record as record

@@ -212,7 +212,7 @@ def _copy_contents(recorder: Recorder, func: Any, target: Tensor, source: Tensor
     is_moved = source.stride() != target.stride() and not (source.is_contiguous() and target.is_contiguous())
     for box, write in found:
         place = target[tuple(slice(*part) for part in box)]
-        recorder.note(place, _copied(write.content, target, is_moved))
+        recorder.note(place, _copied(write.content, target, is_moved), where=write.where)
     if recorder.is_eager:
         _copy_stored(recorder, func, target, source)
     return target
@@ -273,7 +273,7 @@ def _copy_bytes(recorder: Recorder, target: Tensor, source: Tensor) -> Tensor:
         region = write.region
         place = torch.empty(0, dtype=region.dtype, device=target.device)
         place.set_(target.untyped_storage(), region.offset, region.sizes, region.strides)
-        recorder.note(place, write.content)
+        recorder.note(place, write.content, where=write.where)
     return target
 
 

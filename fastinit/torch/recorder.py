@@ -95,13 +95,16 @@ class Recorder(TorchDispatchMode):
         kept = self._kept.get(_address(tensor))
         return None if kept is None else kept.history
 
-    def note(self, tensor: Tensor, content: Content, *, is_stored: bool = False) -> Tensor:
-        """Write down that a tensor holds a content from now on; return the tensor."""
+    def note(self, tensor: Tensor, content: Content, *, is_stored: bool = False, where: str = "") -> Tensor:
+        """Write down that a tensor holds a content from now on; return the tensor.
+
+        `where` is the line that decided it, of a copy; else the one that runs.
+        """
         address = _address(tensor)
         if address not in self._kept:
             storage = tensor.untyped_storage()
             self._kept[address] = Kept(StorageWeakRef(storage), History(storage.nbytes()))
-        self._kept[address].history.append(Write(region_of(tensor), content, _where(), is_stored))
+        self._kept[address].history.append(Write(region_of(tensor), content, where or _where(), is_stored))
         return tensor
 
     def content(self, tensor: Tensor) -> Content | None:

@@ -43,10 +43,11 @@ class Recording:
     def __init__(self) -> None:
         self.models: list[Module] = []
         self._tensors: list[list[Resolved]] = []
+        self._seed = 0
 
     def finish(self, recorder: Recorder, models: list[Module]) -> None:
         """Decide what every tensor is, once the models are built."""
-        self.models = models
+        self.models, self._seed = models, recorder.seed
         named = [
             (entry, f"{number}/{entry.name}" if number else entry.name)
             for number, model in enumerate(models)
@@ -88,14 +89,25 @@ class Recording:
         Raises
         ------
         PlanError
-            If there is no such model, or if one of its tensors lies on the meta device and no code said what it is.
+            If there is no such model, if one of its tensors lies on the meta device and no code said what it is, or
+            if tensors were computed from draws of another seed.
         """
         checked = as_u64(seed, "seed")
         given: dict[str, Any] = {}
         chosen = [tensor for tensor in self._tensors[self._number(model)] if tensor.is_saved]
+        self._check_seed(checked, chosen)
         names = {tensor.name for tensor in chosen}
         planned = [_planned(tensor, checked, names, given) for tensor in chosen]
         return Plan(checked, POLICY, "named", planned, given)
+
+    def _check_seed(self, seed: int, chosen: list[Resolved]) -> None:
+        """Refuse to give data that was computed from draws of one seed to a plan of another."""
+        computed = [tensor.name for tensor in chosen if tensor.distribution is None and tensor.is_random]
+        if computed and seed != self._seed:
+            raise PlanError(
+                f"{counted(len(computed), 'tensor')} ({computed[0]!r} the first) were computed from draws of seed "
+                f"{self._seed}, as no plan expresses them; for a plan of seed {seed} use record(seed={seed})"
+            )
 
     def _number(self, model: Module | None) -> int:
         if model is None and len(self.models) == 1:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from .._engine.boxes import Painted, joined, whole_box
 from .._engine.distributions import Constant
 from .._engine.initializer import Distribution
@@ -157,12 +159,23 @@ def _resolved(
         recorder.settle(entry.tensor)
         content = mixed([write.content for _, write in boxes])
         made.operations, made.is_random = content.operations, content.is_random or bool(content.draws)
+        made.distribution = None if made.is_random else _constant(entry.tensor)
     original = seen.setdefault(_memory_of(entry.tensor), picture)
     if original is picture and made.distribution is not None:
         original = _original(picture, owners)
     if original is not picture:
         made.copy_of, made.stream = original.entry.name, original.stream
     return made
+
+
+def _constant(tensor: Tensor) -> Distribution | None:
+    """Return the constant that memory holds everywhere, if it does."""
+    if stored_dtype(tensor) is None or not tensor.numel() or tensor.is_meta:
+        return None
+    held = tensor.detach()
+    first = held[(0,) * held.dim()]
+    is_one = torch.equal(held, first.expand_as(held)) and (bool(first) or not torch.signbit(held).any())
+    return Constant(first.item()) if is_one and torch.isfinite(first) else None
 
 
 def _memory_of(tensor: Tensor) -> tuple[Any, ...]:
