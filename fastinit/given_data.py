@@ -31,8 +31,7 @@ def _checked(name: str, tensor: PlannedTensor | None, array: Array) -> Array:
         why = "is not in the plan" if tensor is None else f"is {tensor.initializer!r} in the plan, not given data"
         raise PlanError(f"data was given for tensor {name!r}, which {why}")
     view = np.asarray(array).view()
-    digest: str = tensor.distribution.digest  # type: ignore[attr-defined]
-    problem = problem_with(view, digest, tensor.dtype, tensor.shape)
+    problem = problem_with(view, tensor.digest, tensor.dtype, tensor.shape)
     if problem:
         raise PlanError(f"the data given for tensor {name!r} {problem}")
     view.flags.writeable = False

@@ -32,7 +32,7 @@ from .planned import PlannedTensor, check_copies, check_planned, part_of, read_p
 from .policies import Rule, policy_rules, rule_for
 from .views.table import Table, counted, notebook
 
-__all__ = ["ORDERS", "VERSION", "Plan", "PlannedTensor"]
+__all__ = ["ORDERS", "VERSION", "Plan", "PlannedTensor", "is_plan"]
 
 VERSION = 1
 """Of the JSON text that a plan travels as."""
@@ -290,6 +290,20 @@ class Plan(Mapping[str, PlannedTensor]):
             f"<Plan of {counted(len(self), 'tensor')}, {self.nbytes:,} bytes: seed {self.seed}, "
             f"policy {self.policy!r}, order {self.order!r}>"
         )
+
+
+def is_plan(text: str | bytes) -> bool:
+    """Say by the first key whether JSON text is a plan: an entry of specs is an object with a dtype."""
+    walk = JsonText(text, "the text")
+    try:
+        for key in walk.members({}):
+            value = walk.value()
+            if key == "tensors":
+                return isinstance(value, dict) and not isinstance(value.get("dtype"), str)
+            return key in ("version", "seed", "policy", "order") and not isinstance(value, dict)
+    except CheckpointError:  # whoever reads the text says what is wrong with it
+        pass
+    return False
 
 
 def _check_order(order: str) -> None:

@@ -90,6 +90,11 @@ class PlannedTensor:
         """Whether it is data that no stream makes."""
         return self.distribution.is_given
 
+    @property
+    def digest(self) -> str:
+        """The digest of given data, "" of all else."""
+        return getattr(self.distribution, "digest", "")
+
     def to_json(self) -> dict[str, Any]:
         """Return its entry in a plan's JSON, which `read_planned` reads."""
         copied = {"copy_of": self.copy_of} if self.copy_of else {}

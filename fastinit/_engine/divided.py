@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import DistributionError
 from . import boxes
+from .axes import Axes
 from .boxes import Box
 from .checks import Shape, size_of
 from .dtypes import FLOAT64, DType
@@ -62,6 +63,12 @@ class Parts(Distribution):
             _check_content(content)
         checked = ((boxes.as_box(box), content) for box, content in self.parts)
         self._set(parts=tuple(sorted(checked, key=lambda part: part[0])))
+
+    def at(self, axes: Axes) -> Distribution:
+        """Return itself, for a shape that it covers: an element of no part would be left as memory was."""
+        axes.check()
+        self.check(axes.shape)
+        return self
 
     @property
     def draws_per_weight(self) -> int:  # type: ignore[override]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import EllipsisType
@@ -86,6 +88,31 @@ def _entries(shape: tuple[int, ...], index: Index) -> list[IndexEntry]:
     gap = gaps[0] if gaps else len(entries)
     entries[gap : gap + len(gaps)] = [slice(None)] * missing
     return entries
+
+
+def row_major(shape: tuple[int, ...], most: int) -> Iterator[tuple[int, Index, tuple[int, ...]]]:
+    """Cut a tensor into runs of at most `most` elements, in row-major order.
+
+    Yields
+    ------
+    begin : int
+        Number of the run's first element.
+    index : tuple
+        What `locate` takes of the whole.
+    shape : tuple of int
+        The run's.
+    """
+    if 0 in shape:
+        return
+    axis = next((axis for axis in range(len(shape)) if math.prod(shape[axis + 1 :]) <= most), 0)
+    inner, begin = shape[axis + 1 :], 0
+    rows = max(1, most // math.prod(inner))
+    for before in itertools.product(*map(range, shape[:axis])):
+        for first in range(0, shape[axis] if shape else 1, rows):
+            cut = slice(first, min(first + rows, shape[axis])) if shape else ...
+            run = (cut.stop - first, *inner) if isinstance(cut, slice) else ()
+            yield begin, (*before, cut), run
+            begin += math.prod(run)
 
 
 def spans(shape: tuple[int, ...], index: Index | None) -> list[Span]:
