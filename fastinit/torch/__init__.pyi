@@ -18,3 +18,4 @@ from .functions import zeros_ as zeros_
 from .targets import writing as writing
 from .starting import fast_init as fast_init
 from .starting import record as record
+from .loading import init_module as init_module

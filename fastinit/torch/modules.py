@@ -22,6 +22,8 @@ class Watch:
         self._thread = threading.get_ident()
         self._seen: dict[int, weakref.ref[Module]] = {}
         self._handles: list[Any] = []
+        self._inner: set[int] = set()
+        self._latest: Module = None  # held, so that a model that nobody keeps is there when its block ends
 
     def start(self) -> None:
         """Begin to watch."""
@@ -38,6 +40,10 @@ class Watch:
 
     def _on_registration(self, module: Module, name: str, registered: Any) -> None:  # noqa: ARG002
         if threading.get_ident() == self._thread:
+            if isinstance(registered, torch.nn.Module):
+                self._inner.add(id(registered))
+            if id(module) not in self._inner:
+                self._latest = module
             for seen in (module, registered):
                 if isinstance(seen, torch.nn.Module):
                     self._seen.setdefault(id(seen), weakref.ref(seen))
