@@ -30,14 +30,13 @@ def images(names, **options):
     return {name: image(name, **options) for name in names.split()}
 
 
-def mixer(block="MixerBlock", norm="LayerNorm", **options):
-    """A mixer of timm, made of the blocks and norms given: those it has by name are large."""
+def mixer(**options):
+    """A mixer of timm from its parts, named as there: those that have a name themselves are large."""
 
     def build():
         module = importlib.import_module(f"{timm().__name__}.models.mlp_mixer")
-        sizes = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "num_blocks": 2, "num_classes": 7}
-        layers = {"block_layer": getattr(module, block), "norm_layer": getattr(module, norm, module.nn.LayerNorm)}
-        return module.MlpMixer(**sizes, **layers, **options)
+        parts = {key: getattr(module, part) if key.endswith("layer") else part for key, part in options.items()}
+        return module.MlpMixer(img_size=32, patch_size=8, embed_dim=48, num_blocks=2, num_classes=7, **parts)
 
     return build
 
@@ -66,8 +65,8 @@ VITS = {
     ),
     **images("swin_tiny_patch4_window7_224 swinv2_tiny_window8_256 swinv2_cr_tiny_224", **WINDOWS),
     "mixer": mixer(),
-    "resmlp": mixer(block="ResBlock", norm="Affine"),
-    "gmlp": mixer(block="SpatialGatingBlock", mlp_ratio=4),
+    "resmlp": mixer(block_layer="ResBlock", norm_layer="Affine", mlp_ratio=4),
+    "gmlp": mixer(block_layer="SpatialGatingBlock", mlp_layer="GatedMlp", mlp_ratio=4),
     "mixer nlhb": mixer(nlhb=True),
     **images("mobilevit_xxs mobilevitv2_050 efficientvit_b0 efficientvit_m0"),
     **images("test_vit test_vit2 test_vit3 test_vit4"),
