@@ -26,6 +26,9 @@ class Draw:
 
     number: int
 
+    def __lt__(self, other: Draw) -> bool:
+        return self.number < other.number
+
 
 @dataclass(frozen=True, slots=True)
 class Drawn:

@@ -152,7 +152,7 @@ def _with_memory(tensor: Any, device: Any) -> Any:
 
 def _start(tensor: Any, planned: PlannedTensor, plan: Plan) -> None:
     if getattr(planned.distribution, "is_given", False):
-        _copy(tensor, torch.from_numpy(plan.array(planned.name).copy()))
+        _copy(tensor, _as_tensor(plan.array(planned.name)))
         return
     for local, index in shards(tensor):
         if local.numel():
@@ -165,6 +165,12 @@ def _copy(tensor: Any, data: Any) -> None:
         part = data if index is None else data[index]
         with torch.no_grad():
             local.copy_(part.view(local.dtype) if _holds_bits(part, local) else part)
+
+
+def _as_tensor(array: Any) -> Any:
+    """Return a copy of an array as a tensor; as unsigned integers where torch does not know numpy's dtype."""
+    plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
+    return torch.from_numpy(plain.copy())
 
 
 def _holds_bits(data: Any, target: Any) -> bool:

@@ -159,7 +159,10 @@ def _changed(recorder: Recorder, func: Any, args: tuple[Any, ...], kwargs: dict[
         return NotImplemented
     name = func._schema.name.removeprefix("aten::")
     if isinstance(content, Fixed):
-        value = func(content.value.clone(), *numbers)  # torch itself: its rounding, its dtype
+        given = zip(func._schema.arguments[1:], numbers, strict=True)
+        named = {argument.name: number for argument, number in given if argument.kwarg_only}
+        plain = numbers[: len(numbers) - len(named)]
+        value = func(content.value.clone(), *plain, **named)  # torch itself: its rounding, its dtype
         changed: Content | None = Fixed(value)
         dtype = value.dtype
     else:

@@ -52,6 +52,7 @@ class Recorder(TorchDispatchMode):
         self.seed = seed
         self.is_eager = is_eager
         self.pinned: set[Draw] = set()
+        self.readers: dict[Draw, str] = {}
         self.streams: dict[Draw | None, str] = {}
         self._kept: dict[int, Kept] = {}
         self._draws = 0
@@ -104,6 +105,7 @@ class Recorder(TorchDispatchMode):
         if address not in self._kept:
             storage = tensor.untyped_storage()
             self._kept[address] = Kept(StorageWeakRef(storage), History(storage.nbytes()))
+            self._kept[address].history.append(_held_before(tensor, storage.nbytes()))
         self._kept[address].history.append(Write(region_of(tensor), content, where or _where(), is_stored))
         return tensor
 
@@ -148,12 +150,20 @@ class Recorder(TorchDispatchMode):
         if history is not None and history.is_pending:
             self._settle(history, tensor.untyped_storage())
 
-    def settle_all(self) -> None:
-        """Give every storage that something still holds the values that were only noted."""
-        for kept in list(self._kept.values()):
+    def settle_all(self, filled: Iterable[Tensor] = ()) -> None:
+        """Give every storage that something still holds its values, but for those of tensors about to be filled."""
+        covered = {_address(tensor) for tensor in filled if self._covers(tensor)}
+        for address, kept in list(self._kept.items()):
             storage = torch.UntypedStorage._new_with_weak_ptr(kept.reference.cdata)
-            if storage is not None and kept.history.is_pending:
+            if address in covered:
+                for write in kept.history.writes:
+                    write.is_stored = True
+            elif storage is not None and kept.history.is_pending:
                 self._settle(kept.history, storage)
+
+    def _covers(self, tensor: Tensor) -> bool:
+        history = self.history(tensor)
+        return history is not None and region_of(tensor).covers(history.nbytes)
 
     def _settle(self, history: History, storage: Any) -> None:
         is_stored = True
@@ -191,8 +201,9 @@ class Recorder(TorchDispatchMode):
         read = mixed([content for tensor in taken for content in self.held(tensor)])
         if is_scalar_read(func) and read.draws:
             self.pinned |= read.draws
-        result = self._at_random(func, args, kwargs) if is_random else func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
+        self.readers.update({draw: name for draw in read.draws if draw not in self.readers})
+        result = self._at_random(func, args, kwargs) if is_random else func(*args, **kwargs)
         content = Computed((*read.operations, name), read.draws, is_random or read.is_random)
         is_traced = is_random or content.draws or content.is_random
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -221,6 +232,12 @@ class Recorder(TorchDispatchMode):
         finally:
             self._random_state = torch.random.default_generator.get_state()
             torch.random.default_generator.set_state(before)
+
+
+def _held_before(tensor: Tensor, nbytes: int) -> Write:
+    """Return what a storage holds before the first write that is noted: what memory has."""
+    region = Region(0, (nbytes // tensor.itemsize,), (1,), tensor.dtype, tensor.itemsize)
+    return Write(region, Computed(), "", True)
 
 
 def write_drawn(target: Tensor, distribution: Distribution, state: int) -> None:

@@ -123,11 +123,13 @@ class Recording:
         kinds = ", ".join(type(known).__name__ for known in self.models) or "none"
         raise PlanError(f"a plan is of one recorded model; recorded: {kinds}; say which with model=")
 
-    def fill(self, seed: int) -> None:
-        """Fill every recorded tensor that a distribution describes, from the stream of its name."""
-        for tensor in self._all():
-            if tensor.distribution is not None and not tensor.tensor.is_meta:
-                write_drawn(tensor.tensor, tensor.distribution, stream_state(seed, tensor.stream))
+    def fill(self, recorder: Recorder) -> None:
+        """Fill what was only noted: every tensor that a distribution describes, from the stream of its name."""
+        chosen = [tensor for tensor in self._all() if tensor.distribution is not None]
+        recorder.settle_all(tensor.tensor for tensor in chosen)
+        for tensor in chosen:
+            if not tensor.tensor.is_meta:
+                write_drawn(tensor.tensor, tensor.distribution, stream_state(recorder.seed, tensor.stream))
 
     def _all(self) -> Iterator[Resolved]:
         return (tensor for tensors in self._tensors for tensor in tensors)

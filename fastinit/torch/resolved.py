@@ -158,7 +158,9 @@ def _resolved(
     if made.distribution is None:
         recorder.settle(entry.tensor)
         content = mixed([write.content for _, write in boxes])
-        made.operations, made.is_random = content.operations, content.is_random or bool(content.draws)
+        readers = tuple(recorder.readers[draw] for draw in sorted(content.draws) if draw in recorder.readers)
+        made.operations = content.operations or tuple(dict.fromkeys(readers)) or _constructions(boxes)
+        made.is_random = content.is_random or bool(content.draws)
         made.distribution = None if made.is_random else _constant(entry.tensor)
     original = seen.setdefault(_memory_of(entry.tensor), picture)
     if original is picture and made.distribution is not None:
@@ -166,6 +168,12 @@ def _resolved(
     if original is not picture:
         made.copy_of, made.stream = original.entry.name, original.stream
     return made
+
+
+def _constructions(boxes: Boxes) -> tuple[str, ...]:
+    """Return what was drawn into parts of a tensor that no part of a plan can be."""
+    drawn = [write.content.distribution.name for _, write in boxes if isinstance(write.content, Drawn)]
+    return tuple(dict.fromkeys(drawn))
 
 
 def _constant(tensor: Tensor) -> Distribution | None:

@@ -88,9 +88,10 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
     recorder, recording = Recorder(checked, is_eager=as_choice(by, ORDERS, "by") == "call"), Recording()
     with _recorded(recorder, recording):
         yield recording
-    if by == "name":
-        recording.fill(checked)
-    recorder.settle_all()
+    if recorder.is_eager:
+        recorder.settle_all()
+    else:
+        recording.fill(recorder)
 
 
 @contextlib.contextmanager
