@@ -18,8 +18,10 @@ Range = tuple[int, int, int]
 Box = tuple[Range, ...]
 """A range an axis: the elements whose index lies in every one of them."""
 
-BOXES = 4096
-"""The most boxes that a tensor is cut into."""
+BOXES = 1024
+"""The most boxes that a tensor is cut into: to find two that overlap takes all pairs of them at worst."""
+
+_PIECES = 16 * BOXES  # before neighbours are joined
 
 Kind = TypeVar("Kind")
 Painted = tuple[Box, Kind]
@@ -183,16 +185,20 @@ def _refuse_overlap(boxes: Sequence[Box]) -> None:
         active.append(box)
 
 
-def painted_over(layers: Iterable[Painted[Kind]]) -> list[Painted[Kind]]:
-    """Return disjoint boxes with what the last layer over them says."""
-    found: list[Painted[Kind]] = []
-    for box, kind in layers:
-        found = [(rest, under) for old, under in found for rest in without(old, box)]
-        found.append((box, kind))
-        if len(found) > BOXES:
-            found = joined(found)
-        if len(found) > BOXES:
-            raise DistributionError(f"the layers cut the tensor into more than {BOXES:,} boxes; give it as data")
+def painted_over(shape: Shape, layers: Sequence[Painted[Kind]]) -> list[Painted[Kind]]:
+    """Return disjoint boxes with what the last layer over them says, which cover a tensor that is not empty.
+
+    It goes from the last layer to the first: whatever that finds still bare, no later layer covers.
+    """
+    bare, found = [whole_box(shape)], list[Painted[Kind]]()
+    for box, kind in reversed(layers):
+        seen = [shared for part in bare if (shared := meeting(part, box)) is not None]
+        found += [(part, kind) for part in seen]
+        bare = [rest for part in bare for rest in without(part, box)]
+        if len(bare) + len(found) > _PIECES:
+            raise DistributionError(f"the layers cut the tensor into more than {_PIECES:,} boxes; give it as data")
+    if bare:
+        raise DistributionError(f"no layer covers {written(bare[0])} of shape {shape}; every element needs one")
     return found
 
 
