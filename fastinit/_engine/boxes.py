@@ -185,21 +185,24 @@ def _refuse_overlap(boxes: Sequence[Box]) -> None:
         active.append(box)
 
 
-def painted_over(shape: Shape, layers: Sequence[Painted[Kind]]) -> list[Painted[Kind]]:
-    """Return disjoint boxes with what the last layer over them says, which cover a tensor that is not empty.
+def painted_over(layers: Sequence[Painted[Kind]]) -> list[Painted[Kind]]:
+    """Return disjoint boxes with what the last layer over them says.
 
-    It goes from the last layer to the first: whatever that finds still bare, no later layer covers.
+    It goes from the last layer to the first: what that finds still bare, no later layer covers.
     """
-    bare, found = [whole_box(shape)], list[Painted[Kind]]()
+    bare, found = _around(layers), list[Painted[Kind]]()
     for box, kind in reversed(layers):
-        seen = [shared for part in bare if (shared := meeting(part, box)) is not None]
-        found += [(part, kind) for part in seen]
+        found += [(shared, kind) for part in bare if (shared := meeting(part, box)) is not None]
         bare = [rest for part in bare for rest in without(part, box)]
         if len(bare) + len(found) > _PIECES:
             raise DistributionError(f"the layers cut the tensor into more than {_PIECES:,} boxes; give it as data")
-    if bare:
-        raise DistributionError(f"no layer covers {written(bare[0])} of shape {shape}; every element needs one")
-    return found
+    return found or list(layers[-1:])  # the boxes of an empty tensor meet nowhere
+
+
+def _around(layers: Sequence[Painted[Kind]]) -> list[Box]:
+    """Return a box that holds those of all layers."""
+    axes = zip(*(box for box, _ in layers), strict=True)
+    return [tuple((0, max(stop for _, stop, _ in ranges), 1) for ranges in axes)]
 
 
 def joined(parts: Iterable[Painted[Kind]]) -> list[Painted[Kind]]:

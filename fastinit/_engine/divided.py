@@ -178,7 +178,8 @@ def painted(shape: Shape, layers: Sequence[tuple[Box, Distribution]]) -> Distrib
     checked = [(boxes.as_box(box), content) for box, content in layers]
     for box, _ in checked:
         boxes.check_inside(shape, box)
-    parts = boxes.painted_over(shape, checked)
+    parts = boxes.painted_over(checked)
+    boxes.check_cover(shape, [box for box, _ in parts])
     if len({content for _, content in parts}) == 1:
         return parts[0][1]
     return Parts(tuple(boxes.joined(parts)))
