@@ -210,7 +210,7 @@ def test_a_cover_is_judged_otherwise_than_by_counting(data):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Parts(()), "1 to 4,096 parts"),
+        (lambda: Parts(()), "1 to 1,024 parts"),
         (lambda: Parts(((whole(2), Orthogonal()),)), "cannot be 'orthogonal'"),
         (lambda: Parts(((whole(2), Given("0" * 64)),)), "cannot be 'given'"),
         (lambda: Parts(((whole(2), Parts(((whole(2), ONES),))),)), "cannot be 'parts'"),
@@ -246,12 +246,12 @@ def test_a_check_takes_time_with_the_tensors_size(step):
 
 
 def test_many_parts_take_quadratic_time():
-    shape = (4096, 64)
-    content = Parts(tuple((((row, row + 1, 1), (0, 64, 1)), Constant(float(row))) for row in range(4096)))
+    shape = (1024, 64)
+    content = Parts(tuple((((row, row + 1, 1), (0, 64, 1)), Constant(float(row))) for row in range(1024)))
     began = time.perf_counter()
     content.check(shape)
     assert time.perf_counter() - began < 1
-    assert np.array_equal(fill(0, shape, content)[:, 0], np.arange(4096))
+    assert np.array_equal(fill(0, shape, content)[:, 0], np.arange(1024))
 
 
 # ---- painting ----------------------------------------------------------------------------------------
@@ -380,3 +380,31 @@ def test_other_moments_are_expected_than_a_sample_has(layers, dtype):
 def test_a_rescaled_part_keeps_its_scale():
     content = painted((4,), [(whole(4), Normal(0.0, 0.5)), (((0, 1, 1),), ONES)]).rescaled(3.0)
     assert content == painted((4,), [(whole(4), Normal(0.0, 1.5)), (((0, 1, 1),), Constant(3.0))])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        tuple(((0, 1 << 30, 1), (row, 1 << 30, 1024)) for row in range(1024)),
+        tuple(((row, 1 << 30, 1024), (row % 3, 1 << 30, 3)) for row in range(1024)),
+        tuple(((0, 1 << 30, step), (0, 1 << 30, step)) for step in range(1, 1025)),
+    ],
+    ids=["a right cover", "holes", "overlaps"],
+)
+def test_a_hostile_plan_takes_minutes_to_refuse(hostile):
+    content = Parts(tuple((box, ONES) for box in hostile))
+    began = time.perf_counter()
+    try:
+        content.check((1 << 30, 1 << 30))
+    except DistributionError:
+        assert hostile[1] != ((0, 1 << 30, 1), (1, 1 << 30, 1024)), "a right cover was refused"
+    assert time.perf_counter() - began < 5
+
+
+def test_layers_that_shatter_a_tensor_take_minutes_to_refuse():
+    layers = [(whole(1 << 20, 1 << 20), ONES)]
+    layers += [(((n, 1 << 20, n), (n, 1 << 20, n + 1)), Constant(float(n))) for n in range(2, 300)]
+    began = time.perf_counter()
+    with pytest.raises(DistributionError, match="give it as data"):
+        painted((1 << 20, 1 << 20), layers)
+    assert time.perf_counter() - began < 5

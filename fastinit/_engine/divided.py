@@ -178,8 +178,7 @@ def painted(shape: Shape, layers: Sequence[tuple[Box, Distribution]]) -> Distrib
     checked = [(boxes.as_box(box), content) for box, content in layers]
     for box, _ in checked:
         boxes.check_inside(shape, box)
-    begin = max(place for place, (box, _) in enumerate(checked) if place == 0 or box == boxes.whole_box(shape))
-    parts = boxes.painted_over(checked[begin:])
+    parts = boxes.painted_over(checked)
     boxes.check_cover(shape, [box for box, _ in parts])
     if len({content for _, content in parts}) == 1:
         return parts[0][1]
