@@ -31,8 +31,8 @@ def init_module(
     Parameters
     ----------
     model : torch.nn.Module
-        Tensors on the meta device get memory first; shared ones stay shared. A sharded tensor (DTensor: FSDP2, tensor
-        parallelism) has its own shard filled, without communication: every rank calls this with the same arguments.
+        Tensors on the meta device get memory first; shared ones stay shared. Of a sharded tensor (DTensor: FSDP2,
+        tensor parallelism) the own shard is filled, without communication: every rank calls this alike.
     plan : Plan, Recording, or policy
         What each tensor is; a policy (its name, rules or a callable) plans the model's own tensors.
     seed : int, optional
@@ -48,13 +48,13 @@ def init_module(
     Raises
     ------
     PlanError
-        If the plan lacks a parameter of the model, or a buffer that has no values; if it has a tensor that the model
-        lacks, or one of another shape. Nothing was written then.
+        If the plan lacks a parameter of the model, or a buffer that has no values; if it has a tensor that the
+        model lacks, or one of another shape. Nothing was written then.
 
     Notes
     -----
-    A tensor keeps its dtype: bfloat16 weights are the planned ones rounded. Buffers that the plan does not name keep
-    their values.
+    A tensor keeps its dtype: bfloat16 weights are the planned ones rounded. Buffers that the plan does not name
+    keep their values.
 
     Examples
     --------
@@ -123,10 +123,9 @@ def _check(plan: Plan, tables: dict[str, Any], held: dict[str, Named], names: se
     if unknown:
         raise PlanError(f"the model has no {_listed(unknown)}, which the plan has")
     for name, entry in held.items():
-        if name in plan and tuple(entry.tensor.shape) != plan[name].shape:
-            raise PlanError(
-                f"tensor {name!r} has shape {tuple(entry.tensor.shape)} in the model and {plan[name].shape} in the plan"
-            )
+        shape = tuple(entry.tensor.shape)
+        if name in plan and shape != plan[name].shape:
+            raise PlanError(f"tensor {name!r} has shape {shape} in the model and {plan[name].shape} in the plan")
 
 
 def _needs_values(tensor: Any) -> bool:
@@ -135,7 +134,9 @@ def _needs_values(tensor: Any) -> bool:
 
 def _listed(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:5]))
-    return f"{len(names)} tensors ({shown}{', ...' if len(names) > 5 else ''})" if len(names) > 1 else repr(names[0])
+    return (
+        f"{len(names)} tensors ({shown}{', ...' if len(names) > 5 else ''})" if len(names) > 1 else repr(names[0])
+    )
 
 
 def _with_memory(tensor: Any, device: Any) -> Any:
@@ -194,8 +195,8 @@ def shards(tensor: Any) -> Shards:
         yield local, _index(chunks[0])
         return
     raise PlanError(
-        f"a DTensor of placements {tensor.placements} has a local tensor of shape {tuple(local.shape)}, which is not "
-        "one part of the whole; redistribute it to Shard or Replicate"
+        f"a DTensor of placements {tensor.placements} has a local tensor of shape {tuple(local.shape)}, which is "
+        "not one part of the whole; redistribute it to Shard or Replicate"
     )
 
 

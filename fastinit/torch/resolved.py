@@ -1,7 +1,7 @@
 """What each tensor of a recorded model is at the end: a distribution, or data that its code computed.
 
-`resolve` decides it for all tensors at once, because equal draws make equal tensors, and because draws that something
-was computed from must stay as they were made.
+`resolve` decides it for all tensors at once, because equal draws make equal tensors, and because draws that
+something was computed from must stay as they were made.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch
 
 from .._engine.boxes import Painted, joined, whole_box
 from .._engine.distributions import Constant
-from .._engine.initializer import Distribution
 from .._engine.divided import Parts
+from .._engine.initializer import Distribution
 from ..errors import FastinitError
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
 from .histories import Write, draws_in, region_of
@@ -199,8 +199,8 @@ def _original(picture: Picture, owners: Owners) -> Picture:
 
 def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution | None:
     """Return what a tensor is filled with; None where only memory has it."""
-    shape = tuple(tensor.shape)
-    if stored_dtype(tensor) is None or not tensor.numel():
+    shape, dtype = tuple(tensor.shape), stored_dtype(tensor)
+    if dtype is None or not tensor.numel():
         return None
     parts = []
     for box, write in boxes:
@@ -211,7 +211,7 @@ def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution 
     try:
         found = parts[0][1] if len(parts) == 1 else Parts(tuple(parts))
         found.check(shape)
-        found.prepare(stored_dtype(tensor))
+        found.prepare(dtype)
     except (FastinitError, ValueError):
         return None
     return found
@@ -230,4 +230,3 @@ def _part(content: Content, owners: Owners) -> Distribution | None:
 
 def _places(boxes: Boxes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(write.where for _, write in boxes if write.where))
-
