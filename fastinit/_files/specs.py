@@ -31,6 +31,18 @@ class TensorSpec:
         return self.dtype.nbytes(self.size)
 
 
+PLACEHOLDER = (
+    "an empty placeholder of a partitioned save (DeepSpeed ZeRO-3), whose weights lie in other files; gather them "
+    "into one model first: zero_to_fp32.py, or stage3_gather_16bit_weights_on_model_save"
+)
+"""What a weight of shape [0] is."""
+
+
+def is_placeholder(name: str, spec: TensorSpec) -> bool:
+    """Say whether a tensor is an empty placeholder: a weight of shape [0]; a buffer may well be empty."""
+    return spec.shape == (0,) and spec.dtype.is_float and name.endswith("weight")
+
+
 def specs_of(
     entries: Mapping[str, Any], where: str, known: Collection[str] | None = None
 ) -> dict[str, TensorSpec]:

@@ -13,6 +13,31 @@ _BUFFERS = re.compile(
     r"|(^(?>.*norm)[^.]*+|(^|\.)ln(_[^.]++)?)\.(weight|scale|gamma|gain)$"  # the last "norm": linear in the length
 )
 _POSITIONS = re.compile(r"pos(ition)?s?(_|\.|$)|pos_?emb")
+_BIASES = re.compile(r"(rel_?pos|relative_|position_?bias|attention_?bias)[^.]*+(\.weight)?$|[_.]bias_table$")
+_GAINS = re.compile(r"(scale|gain|gamma|alpha|temperature|magnitude_vector|lambda)[^.]*+(\.weight)?$")
+_ADAPTERS = re.compile(r"(?:^|[._])(?:lora|lokr|hada)(?=_)")
+_ROTATIONS = re.compile(r"(^|[._])b?oft_[rR]($|\.)")
+_SILENT = re.compile(
+    r"^out\.\d+\.weight$|(^|[._])(controlnet_(\w+_)?blocks?[._]|zero_?(conv|linear|module|proj)|gat(e|ing)\.weight$"
+    r"|(ada_?(ln|norm)\w*|\w*modulation|mod)(\.\d+|\.lin|\.linear)?\.weight$|pos_embed_input\."
+    r"|(final|last|out)_layers?(\.\d+|\.linear)?\.weight$|conv_out\.weight$"
+    r"|(head|classifier|predictor|bbox_embed|logits|score)s?(\.(fc|linear|proj|out_proj|\d+))?(\.layers\.[1-9])?"
+    r"\.weight$)",
+    re.IGNORECASE,
+)
+_LAST_OF_BRANCH = re.compile(
+    r"(^|[._])(proj_out|out_proj|o_proj|to_out|c_proj|down_proj|wo|fc2|w2|output\.dense|attn\.proj|dense_4h_to_h)[._]"
+)
+_LOOKED_UP = re.compile(r"emb|token|wte|wpe|vocab|codebook|queries|table|shared", re.IGNORECASE)
+_LINEARS = re.compile(
+    r"proj|linear|head|reduction|receptance|(^|[._])weight_[ih]h"
+    r"|(^|[._])(fc|query|key|value|output|dense|attn|mlp|qkv|w?[qkvo]|w[i123])[\d._]",
+    re.IGNORECASE,
+)
+_NORMED = re.compile(r"(^|[._])(original1|weight_v|weight_orig)$")
+
+_SEARCHED = 256  # last characters of a name: these patterns begin again at each of them
+_DIGITS = re.compile(r"\d+")
 
 
 def is_buffer(name: str) -> bool:
@@ -30,3 +55,58 @@ def is_usually_drawn(name: str, spec: TensorSpec) -> bool:
     rule = next((rule for rule in XAVIER if rule.matches(name, spec.shape, spec.dtype)), None)
     is_refused_or_constant = rule is not None and rule.initializer in (None, ZEROS, ONES)
     return not (is_refused_or_constant or is_buffer(name))
+
+
+def is_bias_table(name: str) -> bool:
+    """Say whether a name means numbers added to attention scores, by relative position."""
+    return _BIASES.search(name) is not None
+
+
+def is_gain(name: str) -> bool:
+    """Say whether a name means factors of single channels or heads."""
+    return _GAINS.search(name) is not None
+
+
+def starts_silent(name: str) -> bool:
+    """Say whether a name means a layer that some models start at zero: a head, a gate, a modulation, a control."""
+    return _SILENT.search(name[-_SEARCHED:]) is not None
+
+
+def ends_a_branch(name: str) -> bool:
+    """Say whether a name means the last projection of a residual branch."""
+    return _LAST_OF_BRANCH.search(name) is not None
+
+
+def is_rotation(name: str) -> bool:
+    """Say whether a name means the angles of a rotation, which is the identity where they are zero."""
+    return _ROTATIONS.search(name) is not None
+
+
+def adapter_of(name: str) -> str:
+    """Return what the factors of one adapter have in common: its name but for the word of the factor, or ""."""
+    found = _ADAPTERS.search(name)
+    if found is None:
+        return ""
+    _, dot, rest = name[found.end() :].partition(".")
+    return name[: found.end()] + dot + rest
+
+
+def is_linear(name: str) -> bool:
+    """Say whether a name means a matrix that its input is multiplied by, and no rows that are looked up."""
+    return not is_looked_up(name) and _LINEARS.search(name[-_SEARCHED:]) is not None
+
+
+def is_looked_up(name: str) -> bool:
+    """Say whether a name means rows that are looked up."""
+    last = ".".join(name.split(".")[-2:])
+    return _LOOKED_UP.search(last) is not None
+
+
+def is_normed(name: str) -> bool:
+    """Say whether a name means a direction whose length is divided out."""
+    return _NORMED.search(name) is not None
+
+
+def kind_of(name: str) -> str:
+    """Return a name without its numbers, which is the same in every layer."""
+    return _DIGITS.sub("#", name)

@@ -9,11 +9,12 @@ import numpy as np
 
 from .. import _core
 from .._engine.fill import fill
+from .._files.specs import PLACEHOLDER, is_placeholder
 from ..plan import Plan, PlannedTensor
 from . import by_name
 from .expected import Expected
-from .result import Finding
-from .stored import StoredTensor
+from .result import Finding, named
+from .stored import StoredTensor, Stray
 
 _COMPARED = 64  # first weights that are compared with those of the plan's stream
 
@@ -54,7 +55,7 @@ def differences(
 
 def equal(
     tensors: Sequence[StoredTensor], gathered: Mapping[str, _core.Summary], expected: Mapping[str, Expected | None]
-) -> Iterator[Finding]:
+) -> Iterator[list[StoredTensor]]:
     """Yield the groups of tensors that are equal to the bit though each should be drawn by itself.
 
     Equal bits have equal summaries, so only the few tensors whose summaries agree are read again, once each.
@@ -75,14 +76,33 @@ def equal(
             continue
         key = (tensor.spec.dtype.name, *(np.float64(value).tobytes() for value in facts.values()))
         alike.setdefault(key, []).append(tensor)
-    for group in (group for some in alike.values() for group in _equals(some) if len(group) > 1):
-        names = tuple(tensor.name for tensor in group)
-        yield Finding(
-            "equal",
-            names,
-            f"{', '.join(map(repr, names))} are equal to the bit: right only for tied weights; else one seed was "
-            "used twice, and a stream per name would part them",
-        )
+    yield from (group for some in alike.values() for group in _equals(some) if len(group) > 1)
+
+
+def equal_finding(group: Sequence[StoredTensor]) -> Finding:
+    """Return the finding on a group of tensors that are equal to the bit."""
+    names = tuple(tensor.name for tensor in group)
+    return Finding(
+        "equal",
+        names,
+        f"{', '.join(map(repr, names))} are equal to the bit: right only for tied weights; else one seed was "
+        "used twice, and a stream per name would part them",
+    )
+
+
+def unlike_the_index(strays: Iterable[Stray]) -> Iterator[Finding]:
+    """Yield where a shard holds a tensor that the index omits, or puts elsewhere."""
+    for name, shard, home in strays:
+        where = f"puts it in {home}: two files hold it" if home else "omits it: nobody who follows it loads that"
+        yield Finding("not in the index", (name,), f"{name!r} lies in {shard}, and the index {where}")
+
+
+def placeholders(tensors: Sequence[StoredTensor]) -> Iterator[Finding]:
+    """Yield one finding on the weights that a partitioned save left empty."""
+    names = tuple(tensor.name for tensor in tensors if is_placeholder(tensor.name, tensor.spec))
+    if names:
+        have = "has" if len(names) == 1 else "have"
+        yield Finding("placeholder", names, f"{named(names)} {have} the shape [0]: {PLACEHOLDER}")
 
 
 def _should_differ(tensor: StoredTensor, e: Expected | None) -> bool:
