@@ -19,6 +19,7 @@ from ..plan import Plan, PlannedTensor
 from . import by_name
 from .expected import Expected, of_planned
 from .explained import Reason, explanation
+from .given import given_data, other_digests
 from .globs import Globs
 from .measured import Measured, measured
 from .neighbours import Neighbours
@@ -105,13 +106,15 @@ def diagnose(
         checked.refuse_idle([tensor.name for tensor in tensors if tensor.spec.dtype.is_float])
         planned = _planned(Path(path), opened, plan, seed, policy)
         expected = {t.name: checked.expected(t.name) or _expected(t, planned.get(t.name)) for t in tensors}
-        weights = [tensor for tensor in tensors if tensor.spec.dtype.is_float and tensor.spec.size]
+        given = given_data(tensors, planned, expected)
+        weights = [t for t in tensors if t.spec.dtype.is_float and t.spec.size and t.name not in given]
         gathered = dict(zip((t.name for t in weights), summaries(weights, threads, progress), strict=True))
-        verdicts = _Verdicts(expected, gathered, Neighbours(weights, gathered))
+        verdicts = _Verdicts(expected, gathered, given, Neighbours(weights, gathered))
         verdicts.findings += unlike_the_index(opened.strays)
         verdicts.findings += placeholders(tensors)
         if plan is not None:
             verdicts.findings += differences(tensors, plan, expected)
+        verdicts.findings += other_digests(tensors, planned, given)
         for tensor in weights:
             verdicts.judge(tensor)
         verdicts.compare(weights)
@@ -173,10 +176,11 @@ class _Verdicts:
         self,
         expected: Mapping[str, Expected | None],
         gathered: Mapping[str, _core.Summary],
+        given: Mapping[str, bool],
         neighbours: Neighbours,
     ) -> None:
         self.findings: list[Finding] = []
-        self._expected, self._gathered, self._neighbours = expected, gathered, neighbours
+        self._expected, self._gathered, self._given, self._neighbours = expected, gathered, given, neighbours
         self._found: dict[str, Measured] = {}
         self._reasons: dict[Reason, list[str]] = {}
 
@@ -220,9 +224,10 @@ class _Verdicts:
         return tuple(self._diagnosis(tensor, kinds.get(tensor.name, [])) for tensor in tensors)
 
     def _diagnosis(self, t: StoredTensor, kinds: list[str]) -> TensorDiagnosis:
-        e, m = self._expected[t.name], self._found.get(t.name)
-        unread = [NOT_READ] if t.spec.dtype.is_foreign else []
-        return TensorDiagnosis(t.name, t.spec, m, e, ", ".join([*kinds, *unread]) or ("good" if e and m else ""))
+        e, m, is_given = self._expected[t.name], self._found.get(t.name), self._given.get(t.name)
+        unread = [NOT_READ] if t.spec.dtype.is_foreign and not is_given else []
+        good = "good" if is_given or (e and m) else ""
+        return TensorDiagnosis(t.name, t.spec, m, e, ", ".join([*kinds, *unread]) or good)
 
 
 def _remark(reason: Reason, names: list[str]) -> Finding:
