@@ -128,3 +128,5 @@ def mixed(contents: list[Content]) -> Content:
         frozenset(draws).union(*(content.draws for content in computed)),
         any(content.is_random for content in computed),
     )
+
+

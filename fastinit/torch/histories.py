@@ -76,7 +76,7 @@ def box_in(region: Region, whole: Region) -> Box | None:
         (start, start + (count - 1) * step + 1, step)
         for start, step, count in zip(starts, steps, counts, strict=True)
     )
-    fits = all(start >= 0 and stop <= size for (start, stop, _), size in zip(box, whole.sizes, strict=True))
+    fits = all(0 <= start and stop <= size for (start, stop, _), size in zip(box, whole.sizes, strict=True))
     return box if rest == 0 and fits else None
 
 

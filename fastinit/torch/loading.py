@@ -135,9 +135,7 @@ def _needs_values(tensor: Any) -> bool:
 
 def _listed(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:5]))
-    return (
-        f"{len(names)} tensors ({shown}{', ...' if len(names) > 5 else ''})" if len(names) > 1 else repr(names[0])
-    )
+    return f"{len(names)} tensors ({shown}{', ...' if len(names) > 5 else ''})" if len(names) > 1 else repr(names[0])
 
 
 def _with_memory(tensor: Any, device: Any) -> Any:

@@ -47,9 +47,7 @@ def _full(recorder: Recorder, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return NotImplemented if made is None else _fill(recorder, made, value)
 
 
-def _new(
-    recorder: Recorder, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
-) -> Tensor | None:
+def _new(recorder: Recorder, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> Tensor | None:
     options = {key: kwargs[key] for key in _LIKE if kwargs.get(key) is not None}
     if kind.endswith("_like"):
         return torch.empty_like(args[0], **options)

@@ -21,7 +21,7 @@ from .._engine.initializer import Distribution
 from .._engine.streams import stream_state
 from ..errors import InitializationError
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
-from .histories import History, Region, Write, region_of
+from .histories import History, Region, Write, draws_in, region_of
 from .inside import INSIDE, answered, promised
 from .targets import stored_dtype, writing
 

@@ -103,9 +103,7 @@ class Recording:
     def tables(self, model: Module | None = None) -> dict[str, Any]:
         """Return the data of the buffers that no checkpoint holds: name -> tensor."""
         chosen = self._tensors[self._number(model)]
-        return {
-            tensor.name: tensor.tensor for tensor in chosen if not tensor.is_saved and tensor.distribution is None
-        }
+        return {tensor.name: tensor.tensor for tensor in chosen if not tensor.is_saved and tensor.distribution is None}
 
     def _check_seed(self, seed: int, chosen: list[Resolved]) -> None:
         """Refuse to give data that was computed from draws of one seed to a plan of another."""

@@ -14,8 +14,8 @@ import torch
 
 from .._engine.boxes import Painted, joined, whole_box
 from .._engine.distributions import Constant
-from .._engine.divided import Parts
 from .._engine.initializer import Distribution
+from .._engine.divided import Parts
 from ..errors import FastinitError
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
 from .histories import Write, draws_in, region_of
@@ -222,3 +222,4 @@ def _part(content: Content, owners: Owners) -> Distribution | None:
 
 def _places(boxes: Boxes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(write.where for _, write in boxes if write.where))
+
