@@ -14,11 +14,15 @@ _BUFFERS = re.compile(
 )
 _POSITIONS = re.compile(r"pos(ition)?s?(_|\.|$)|pos_?emb")
 _BIASES = re.compile(r"(rel_?pos|relative_|position_?bias|attention_?bias)[^.]*+(\.weight)?$|[_.]bias_table$")
-_GAINS = re.compile(r"(scale|gain|gamma|alpha|temperature|magnitude_vector|lambda)[^.]*+(\.weight)?$")
+_OFFSETS = re.compile(r"(shift|offset|beta)[^.]*+(\.weight)?$")
+_COPIES = re.compile(
+    r"[._](student|teacher|online|target|momentum|ema|copy|shadow|original_module|modules_to_save\.[^.]++)(?=[._])"
+)
+_GAINS = re.compile(r"(norm|scale|gain|gamma|alpha|temperature|magnitude_vector|lambda)[^.]*+(\.weight)?$")
 _ADAPTERS = re.compile(r"(?:^|[._])(?:lora|lokr|hada)(?=_)")
 _ROTATIONS = re.compile(r"(^|[._])b?oft_[rR]($|\.)")
 _SILENT = re.compile(
-    r"^out\.\d+\.weight$|(^|[._])(controlnet_(\w+_)?blocks?[._]|zero_?(conv|linear|module|proj)|gat(e|ing)\.weight$"
+    r"^out\.\d+\.weight$|(^|[._])(controlnet_(\w+_)?blocks?[._]|zero_?(conv|linear|module|proj)|\w?gat(e|ing)(_pre\w*)?\.weight$"
     r"|(ada_?(ln|norm)\w*|\w*modulation|mod)(\.\d+|\.lin|\.linear)?\.weight$|pos_embed_input\."
     r"|(final|last|out)_layers?(\.\d+|\.linear)?\.weight$|conv_out\.weight$"
     r"|(head|classifier|predictor|bbox_embed|logits|score)s?(\.(fc|linear|proj|out_proj|\d+))?(\.layers\.[1-9])?"
@@ -34,15 +38,16 @@ _LINEARS = re.compile(
     r"|(^|[._])(fc|query|key|value|output|dense|attn|mlp|qkv|w?[qkvo]|w[i123])[\d._]",
     re.IGNORECASE,
 )
-_NORMED = re.compile(r"(^|[._])(original1|weight_v|weight_orig)$")
+_WIDE = re.compile(r"quantiz|(^|[._])(original1|weight_v|weight_orig)$")
 
 _SEARCHED = 256  # last characters of a name: these patterns begin again at each of them
-_DIGITS = re.compile(r"\d+")
+_LAYER = re.compile(r"(?<![^.])\d+(?![^.])")  # a number alone between dots
+_NUMBERED = re.compile(r"(\d+)(?=(\.\d+)?\.weight$)")
 
 
 def is_buffer(name: str) -> bool:
     """Say whether a name means a table of angles, a mask or a norm gain: none is drawn, whatever its axes."""
-    return _BUFFERS.search(name) is not None
+    return _BUFFERS.search(name) is not None or name.endswith("_integer")
 
 
 def is_position_table(name: str) -> bool:
@@ -102,11 +107,39 @@ def is_looked_up(name: str) -> bool:
     return _LOOKED_UP.search(last) is not None
 
 
-def is_normed(name: str) -> bool:
-    """Say whether a name means a direction whose length is divided out."""
-    return _NORMED.search(name) is not None
+def may_be_wide(name: str) -> bool:
+    """Say whether a name means what may start from N(0, 1): a factor, logits of a choice, what a norm divides."""
+    return _WIDE.search(name) is not None or adapter_of(name) != "" or is_of_peft(name)
 
 
 def kind_of(name: str) -> str:
-    """Return a name without its numbers, which is the same in every layer."""
-    return _DIGITS.sub("#", name)
+    """Return a name without the numbers of layers, which is the same in every layer."""
+    return _LAYER.sub("#", name)
+
+
+def numbered(name: str) -> tuple[str, str]:
+    """Return the names of the parts before and after a numbered one, such as ``fc1`` and ``fc3`` of ``fc2``.
+
+    Both are "" where the part has no number of its own.
+    """
+    found = _NUMBERED.search(name[-_SEARCHED:])
+    if found is None or name[-_SEARCHED:][: found.start()].endswith("."):
+        return "", ""
+    begin, end = (at + max(0, len(name) - _SEARCHED) for at in found.span())
+    before, after = (f"{name[:begin]}{int(found[0][-9:]) + step}{name[end:]}" for step in (-1, 1))
+    return before, after
+
+
+def is_of_peft(name: str) -> bool:
+    """Say whether a name is that of an adapter's own tensor, as PEFT names it."""
+    return name.startswith("base_model.") and name.rpartition(".")[2] not in ("weight", "bias")
+
+
+def is_offset(name: str) -> bool:
+    """Say whether a name means numbers that are added to channels."""
+    return _OFFSETS.search(name) is not None
+
+
+def module_of(name: str) -> str:
+    """Return a name without the word that tells a module from its copy: a student's from a teacher's."""
+    return _COPIES.sub(".", f".{name}")

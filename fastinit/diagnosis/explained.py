@@ -6,6 +6,7 @@ is one by its numbers, a factor starts at zero beside one that is drawn. Names d
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,24 +54,32 @@ def explanation(
     if fault == "all zero":
         return _of_zeros(tensor, neighbours)
     if fault == "constant":
-        return _of_constants(tensor, m)
+        return _of_constants(tensor, m, neighbours)
     if fault in ("repeated", "spike", "equal"):
         found = table(tensor, m, sample)
         return Reason("table", f"{found}: nothing was drawn") if found else None
     return None
 
 
+def copies(group: Sequence[StoredTensor]) -> Reason | None:
+    """Return why equal tensors are so where their names say that one is the copy of another, None where not."""
+    return _COPY if len({by_name.module_of(tensor.name) for tensor in group}) == 1 else None
+
+
+_COPY = Reason("copy", "equal to the bit: one is, by the name, the copy of another")
 _MASK = Reason("mask", "minus infinity in some places and one number in all others: a mask of attention")
 _ONE_AXIS = Reason("one axis", "constant along the only axis longer than 1: gains, a token or one unit, no matrix")
 _BATCH = Reason("broadcast", "constant with a first axis of 1: added to a whole batch, as tokens or positions are")
-_GAIN = Reason("gain", "constant: factors of channels or heads, by the name, which training parts")
+_GAIN = Reason("gain", "constant: factors of channels or heads, which training parts")
 _BIAS = Reason("bias table", "zero: added to the scores of attention, which start unbiased")
+_POSITIONS = Reason("positions", "zero: added to the positions of a sequence or an image")
+_OFFSETS = Reason("offsets", "zero: added to channels, by the name")
+_ADAPTER = Reason("adapter", "constant: a part of an adapter, by the name, which starts as no change of its model")
 _FACTOR = Reason("zero factor", "zero beside a drawn factor: their product starts at zero and gets a gradient")
 _ROTATION = Reason("rotation", "zero: the angles of a rotation, which starts as the identity")
 _SILENT = Reason(
     "starts silent",
-    "zero, as is the same part of every layer: by the name, a head, a gate or the end of a branch, which often "
-    "start so and get a gradient",
+    "zero: by the name, a head, a gate or the end of a branch, which often start so and get a gradient",
 )
 
 
@@ -80,27 +89,46 @@ def _of_zeros(tensor: StoredTensor, neighbours: Neighbours) -> Reason | None:
         return _FACTOR if neighbours.is_the_zero_factor(tensor) else None
     if by_name.is_rotation(tensor.name):
         return _ROTATION
+    if by_name.is_of_peft(tensor.name):
+        return _ADAPTER
     found = _of_shape(tensor)
     if found or neighbours.none_is_drawn or neighbours.is_drawn_elsewhere(tensor):
         return found
     if neighbours.has_drawn_twin(tensor):
         return _FACTOR
-    if by_name.is_bias_table(tensor.name):
-        return _BIAS
+    return next((reason for is_so, reason in _NAMED_ZEROS if is_so(tensor.name)), None) or _silent(
+        tensor, neighbours
+    )
+
+
+def _is_bare_position_table(name: str) -> bool:
+    return by_name.is_position_table(name) and not name.endswith(".weight")
+
+
+_NAMED_ZEROS: tuple[tuple[Callable[[str], bool], Reason], ...] = (
+    (by_name.is_bias_table, _BIAS),
+    (_is_bare_position_table, _POSITIONS),
+    (by_name.is_offset, _OFFSETS),
+)
+
+
+def _silent(tensor: StoredTensor, neighbours: Neighbours) -> Reason | None:
     return _SILENT if _starts_silent(tensor, neighbours) else None
 
 
 def _starts_silent(tensor: StoredTensor, neighbours: Neighbours) -> bool:
-    is_branch = by_name.ends_a_branch(tensor.name) and neighbours.of_its_kind(tensor) > 1
-    return is_branch or by_name.starts_silent(tensor.name)
+    is_last = by_name.ends_a_branch(tensor.name) or neighbours.ends_a_numbered_branch(tensor)
+    return by_name.starts_silent(tensor.name) or (is_last and neighbours.of_its_kind(tensor) > 1)
 
 
-def _of_constants(tensor: StoredTensor, m: Measured) -> Reason | None:
+def _of_constants(tensor: StoredTensor, m: Measured, neighbours: Neighbours) -> Reason | None:
     """Return why a tensor is one number that is not zero; equal positions would tell no two apart."""
     found = _of_shape(tensor)
     if found == _ONE_AXIS or (found and m.low == 1):
         return found
-    return _GAIN if by_name.is_gain(tensor.name) else None
+    if by_name.is_of_peft(tensor.name):
+        return _ADAPTER
+    return _GAIN if by_name.is_gain(tensor.name) or neighbours.has_bias_like_it(tensor) else None
 
 
 def _of_shape(tensor: StoredTensor) -> Reason | None:

@@ -18,7 +18,7 @@ from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
 from . import by_name
 from .expected import Expected, of_planned
-from .explained import Reason, explanation
+from .explained import Reason, copies, explanation
 from .given import given_data, other_digests
 from .globs import Globs
 from .measured import Measured, measured
@@ -209,7 +209,9 @@ class _Verdicts:
         if any(self._expected[tensor.name] is not None for tensor in group):
             return None
         first = group[0]
-        return explanation("equal", first, self._found[first.name], first.sample(), self._neighbours)
+        return copies(group) or explanation(
+            "equal", first, self._found[first.name], first.sample(), self._neighbours
+        )
 
     def remarks(self) -> tuple[Finding, ...]:
         """Return one remark for each reason."""

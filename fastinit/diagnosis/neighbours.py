@@ -40,11 +40,10 @@ class Neighbours:
         self._drawn: dict[str, TensorSpec] = {}
         self._adapters: set[str] = set()
         self._zeros: Counter[str] = Counter()
-        self._kinds: Counter[_Kind] = Counter()
+        self._kinds = Counter(by_name.kind_of(tensor.name) for tensor in tensors)
         self._drawn_kinds: set[_Kind] = set()
         self._standard: set[tuple[int, ...]] = set()
         for tensor in tensors:
-            self._kinds[_kind(tensor)] += 1
             self._add(tensor, gathered[tensor.name].facts())
         self._matrices = sum(len(tensor.spec.shape) > 1 for tensor in tensors)
 
@@ -72,8 +71,8 @@ class Neighbours:
         return _kind(tensor) in self._drawn_kinds
 
     def of_its_kind(self, tensor: StoredTensor) -> int:
-        """Return how many tensors are the same part of a layer, this one included."""
-        return self._kinds[_kind(tensor)]
+        """Return how many tensors are the same part of a layer, this one included, whatever their shapes."""
+        return self._kinds[by_name.kind_of(tensor.name)]
 
     def is_the_zero_factor(self, tensor: StoredTensor) -> bool:
         """Say whether a tensor is the only zero factor of an adapter's product: two would get no gradient."""
@@ -85,9 +84,19 @@ class Neighbours:
         spec, shape = self._drawn.get(_twin(tensor.name)), tensor.spec.shape
         return spec is not None and min(spec.shape) == min(shape) < min(max(spec.shape), max(shape))
 
-    def has_standard_rows(self, tensor: StoredTensor) -> bool:
-        """Say whether looked-up rows of that shape come from N(0, 1): some models start their head so too."""
-        return tensor.spec.shape in self._standard
+    def ends_a_numbered_branch(self, tensor: StoredTensor) -> bool:
+        """Say whether a tensor is the last of numbered parts, and the one before is drawn: ``fc2``, ``fc1``."""
+        before, after = by_name.numbered(tensor.name)
+        return before in self._drawn and after not in self._shapes
+
+    def has_bias_like_it(self, tensor: StoredTensor) -> bool:
+        """Say whether a bias of the same axes stands beside a weight: both are of a norm, not of a matrix."""
+        stem, _, last = tensor.name.rpartition(".")
+        return last == "weight" and self._shapes.get(f"{stem}.bias") == tensor.spec.shape
+
+    def is_wide_like_its_embedding(self, tensor: StoredTensor) -> bool:
+        """Say whether a head has the shape of looked-up rows from N(0, 1): some models start both alike."""
+        return "head" in tensor.name and tensor.spec.shape in self._standard
 
     def has_bias(self, tensor: StoredTensor) -> bool:
         """Say whether a bias of its length stands beside a weight."""

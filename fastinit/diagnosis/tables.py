@@ -40,30 +40,36 @@ def table(tensor: StoredTensor, m: Measured, sample: _Array) -> str:
         return f"a mask or a pattern of the numbers {' and '.join(f'{x:.6g}' for x in few)}"
     if (sample == np.round(sample)).all() and m.high - m.low < m.finite * _SHARE:
         return "a table of whole numbers"
-    if _is_ramp(tensor, sample):
-        return "a ramp, which rises or falls all the way"
-    rows = _rows(tensor, m)
-    if rows is not None and (_are_sines(rows, tensor) or _are_angles(rows, tensor)):
+    if max(tensor.spec.shape) == tensor.spec.size and _is_regular(sample):
+        return "a ramp, or a row that reads the same from both ends"
+    rows = _rows(tensor)
+    if rows is not None and _is_repeated_ramp(rows):
+        return "a table whose rows are one ramp"
+    if rows is not None and _is_within_one(tensor, m) and (_are_sines(rows, tensor) or _are_angles(rows, tensor)):
         return "a table of sines or cosines"
     return ""
 
 
-def _is_ramp(tensor: StoredTensor, sample: _Array) -> bool:
-    """Say whether a tensor with one long axis rises or falls from each number to the next."""
-    if max(tensor.spec.shape) < tensor.spec.size:
-        return False
-    steps = np.diff(sample)
-    return bool((steps >= 0).all() or (steps <= 0).all())
+def _is_regular(row: _Array) -> bool:
+    """Say whether numbers rise or fall from each to the next, or read the same backwards."""
+    steps = np.diff(row)
+    return bool((steps >= 0).all() or (steps <= 0).all() or (row == row[::-1]).all())
 
 
-def _rows(tensor: StoredTensor, m: Measured) -> _Array | None:
-    """Return the first rows of a table whose numbers lie in [-1, 1]; None of any other."""
+def _is_repeated_ramp(rows: _Array) -> bool:
+    return bool(rows.shape[1] >= _LEAST and (rows == rows[0]).all() and _is_regular(rows[0]))
+
+
+def _rows(tensor: StoredTensor) -> _Array | None:
+    """Return the first rows of a table, None of what is no table."""
     shape = tensor.spec.shape
     wide = shape[-1] if shape else 0
-    if max(-m.low, m.high) > 1 + 2 * relative_step(tensor.spec.dtype) or not 1 < wide <= _WIDEST:
-        return None
-    count = min(_ROWS, tensor.spec.size // wide)
-    return tensor.values(0, count * wide).reshape(count, wide) if count > 1 else None
+    count = min(_ROWS, tensor.spec.size // max(wide, 1))
+    return tensor.values(0, count * wide).reshape(count, wide) if 1 < wide <= _WIDEST and count > 1 else None
+
+
+def _is_within_one(tensor: StoredTensor, m: Measured) -> bool:
+    return max(-m.low, m.high) <= 1 + 2 * relative_step(tensor.spec.dtype)
 
 
 def _are_sines(rows: _Array, tensor: StoredTensor) -> bool:

@@ -204,9 +204,9 @@ def _is_never_scaled(tensor: StoredTensor, m: Measured, neighbours: Neighbours) 
     Trained ones have another spread. Rows that are looked up, factors and what a norm divides may start so.
     """
     is_matrix = neighbours.has_bias(tensor) or by_name.is_linear(tensor.name)
-    if not is_matrix or by_name.adapter_of(tensor.name) or by_name.is_normed(tensor.name):
+    if not is_matrix or by_name.may_be_wide(tensor.name):
         return False
-    if _gain(tensor, m) < WIDEST_GAIN or neighbours.has_standard_rows(tensor):
+    if _gain(tensor, m) < WIDEST_GAIN or neighbours.is_wide_like_its_embedding(tensor):
         return False
     return all(check(m, _STANDARD, tensor.spec.dtype) is None for check in (_std, _mean, _kurtosis))
 
