@@ -269,7 +269,7 @@ class Plan(Mapping[str, PlannedTensor]):
                     "x".join(map(str, tensor.shape)) or "scalar",
                     tensor.dtype.name,
                     tensor.initializer,
-                    tensor.distribution.describe(),
+                    tensor.describe(),
                     tensor.draws,
                 )
                 for tensor in self.values()

@@ -95,6 +95,11 @@ class PlannedTensor:
         """The digest of given data, "" of all else."""
         return getattr(self.distribution, "digest", "")
 
+    def describe(self) -> str:
+        """Return the parameters of its distribution for people, and of what it is a copy."""
+        copied = [f"copy of {self.copy_of}"] if self.copy_of else []
+        return ", ".join(filter(None, [self.distribution.describe(), *copied]))
+
     def to_json(self) -> dict[str, Any]:
         """Return its entry in a plan's JSON, which `read_planned` reads."""
         copied = {"copy_of": self.copy_of} if self.copy_of else {}

@@ -18,11 +18,11 @@ DATA = {
     "ids": np.arange(7, dtype=np.int64),
     "scale": np.array(3, np.uint8),
     "four": np.arange(12, dtype=np.uint8),
-    "six": np.arange(18, dtype=np.uint8),
+    "six": np.arange(15, dtype=np.uint8),
     "none": np.zeros((0, 3), np.float32),
 }
 DTYPES = {"scale": "float8_e8m0fnu", "four": "float4_e2m1fn", "six": "float6_e3m2fn"}
-SHAPES = {"four": (4, 6), "six": (4, 6)}
+SHAPES = {"four": (4, 6), "six": (4, 5)}
 
 
 def planned(name, array):

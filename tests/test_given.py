@@ -1,5 +1,6 @@
 """Given data and copies: what a model's code computed travels with its digest, and a wrong byte is found."""
 
+import dataclasses
 import json
 from hashlib import blake2b
 
@@ -22,6 +23,7 @@ from fastinit import (
     write_checkpoint,
 )
 from fastinit.initializers import Constant, Given, Normal, Positions, digest_of
+from fastinit.provenance import departures
 
 
 @pytest.fixture
@@ -237,6 +239,18 @@ def test_a_copy_of_given_data_needs_its_own_data():
     cast = PlannedTensor("twin", TABLE.shape, "float16", "given", first.distribution, 0, copy_of="table")
     with pytest.raises(PlanError, match="its dtype is"):
         Plan(17, "mine", "named", [cast, first])
+
+
+def test_a_copy_is_shown_as_any_tensor(plan):
+    """A table or a departure that shows the same words for a tensor and its copy explains nothing."""
+    (row,) = [row for row in plan.table().rows if row[0] == "head"]
+    assert row[-2:] == ("normal std=0.02, zeros in [0:1, 0:4], copy of embed", 0)
+    alone = [
+        dataclasses.replace(plan["head"], copy_of=""),
+        *(t for n, t in plan.items() if n not in ("head", "embed")),
+    ]
+    (said,) = [s for s in departures(Plan(17, "mine", "named", alone), plan) if "does not make" in s]
+    assert "copy of embed" in said
 
 
 # ---- as text -----------------------------------------------------------------------------------------

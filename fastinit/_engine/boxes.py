@@ -18,8 +18,10 @@ Range = tuple[int, int, int]
 Box = tuple[Range, ...]
 """A range an axis: the elements whose index lies in every one of them."""
 
-BOXES = 4096
-"""The most boxes that a tensor is cut into."""
+BOXES = 1024
+"""The most boxes that a tensor is cut into: to find two that overlap takes all pairs of them at worst."""
+
+_PIECES = 16 * BOXES  # before neighbours are joined
 
 Kind = TypeVar("Kind")
 Painted = tuple[Box, Kind]
@@ -183,17 +185,24 @@ def _refuse_overlap(boxes: Sequence[Box]) -> None:
         active.append(box)
 
 
-def painted_over(layers: Iterable[Painted[Kind]]) -> list[Painted[Kind]]:
-    """Return disjoint boxes with what the last layer over them says."""
-    found: list[Painted[Kind]] = []
-    for box, kind in layers:
-        found = [(rest, under) for old, under in found for rest in without(old, box)]
-        found.append((box, kind))
-        if len(found) > BOXES:
-            found = joined(found)
-        if len(found) > BOXES:
-            raise DistributionError(f"the layers cut the tensor into more than {BOXES:,} boxes; give it as data")
-    return found
+def painted_over(layers: Sequence[Painted[Kind]]) -> list[Painted[Kind]]:
+    """Return disjoint boxes with what the last layer over them says.
+
+    It goes from the last layer to the first: what that finds still bare, no later layer covers.
+    """
+    bare, found = _around(layers), list[Painted[Kind]]()
+    for box, kind in reversed(layers):
+        found += [(shared, kind) for part in bare if (shared := meeting(part, box)) is not None]
+        bare = [rest for part in bare for rest in without(part, box)]
+        if len(bare) + len(found) > _PIECES:
+            raise DistributionError(f"the layers cut the tensor into more than {_PIECES:,} boxes; give it as data")
+    return found or list(layers[-1:])  # the boxes of an empty tensor meet nowhere
+
+
+def _around(layers: Sequence[Painted[Kind]]) -> list[Box]:
+    """Return a box that holds those of all layers."""
+    axes = zip(*(box for box, _ in layers), strict=True)
+    return [tuple((0, max(stop for _, stop, _ in ranges), 1) for ranges in axes)]
 
 
 def joined(parts: Iterable[Painted[Kind]]) -> list[Painted[Kind]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, getcontext, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -23,6 +24,7 @@ _SERIES_ENDS = 4  # below, Phi - 1/2 by its series; from here up, Q by its conti
 _FRACTION_TERMS = 600  # at 4, exp(-8 sqrt(1200)) is below 10^-120
 _LARGEST_EXPONENT = 3000  # exp(-3000) is 0 in float64
 
+_LARGEST = Fraction(sys.float_info.max)
 _STEPS_INWARD = 8  # two roundings lead out by two steps at most; more only among subnormals
 
 Constants = tuple[float, float, float, float]
@@ -85,10 +87,9 @@ def _standard_bound(mean: float, std: float, bound: float, inward: float) -> flo
 
 
 def _nearest(x: Fraction) -> float:
-    try:
-        return float(x)  # by integers, to nearest even
-    except OverflowError:
-        return math.copysign(math.inf, x)
+    """Return the float64 nearest to x; Python's own quotient of two integers obeys the host's rounding mode."""
+    size = _rounded(abs(x)) if abs(x) <= _LARGEST else math.inf
+    return -size if x < 0 else size
 
 
 @lru_cache(maxsize=1024)
@@ -120,7 +121,7 @@ def _exact(bits: int) -> Decimal:
     return Decimal(f"{'-' * sign}{digits}E{tens}")
 
 
-def _rounded(x: Decimal) -> float:
+def _rounded(x: Decimal | Fraction) -> float:
     """Return the float64 nearest to x >= 0, ties to even."""
     if not x:
         return 0.0

@@ -15,7 +15,7 @@ from .functions import uniform_ as uniform_
 from .functions import xavier_normal_ as xavier_normal_
 from .functions import xavier_uniform_ as xavier_uniform_
 from .functions import zeros_ as zeros_
-from .targets import writing as writing
+from .loading import init_module as init_module
 from .starting import fast_init as fast_init
 from .starting import record as record
-from .loading import init_module as init_module
+from .targets import writing as writing

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
+import torch
+
 from .._engine.distributions import TruncatedNormal
 from .._engine.initializer import Distribution
 from ..errors import DistributionError
 
 Tensor = Any
-"""A torch.Tensor; torch has no types here when it is not installed."""
+"""A torch.Tensor; a type checker may not have torch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +27,9 @@ class Draw:
     """One call that draws: contents with the same draw hold the same random numbers."""
 
     number: int
+
+    def __lt__(self, other: Draw) -> bool:
+        return self.number < other.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,6 @@ Content = Drawn | Fixed | Computed | Unwritten
 
 
 def _bits(value: Tensor) -> tuple[str, bytes]:
-    import torch
-
     return str(value.dtype), bytes(value.reshape(1).view(torch.uint8).tolist())
 
 
@@ -119,7 +122,7 @@ _CHANGES: dict[str, Callable[..., Distribution | None]] = {
 CHANGES = frozenset(_CHANGES)
 
 
-def mixed(contents: list[Content]) -> Content:
+def mixed(contents: list[Content]) -> Computed:
     """Return what all of some regions hold, as one content that memory holds."""
     computed = [content for content in contents if isinstance(content, Computed)]
     draws = {content.draw for content in contents if isinstance(content, Drawn) and content.draw is not None}
@@ -128,5 +131,3 @@ def mixed(contents: list[Content]) -> Content:
         frozenset(draws).union(*(content.draws for content in computed)),
         any(content.is_random for content in computed),
     )
-
-

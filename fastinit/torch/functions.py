@@ -59,14 +59,26 @@ def _overridable(function: Callable[P, torch.Tensor]) -> Callable[P, torch.Tenso
         if has_torch_function_unary(tensor):
             answer: torch.Tensor = handle_torch_function(call, (tensor,), *arguments, **options)
             return answer
-        if not isinstance(tensor, torch.Tensor) and (arguments or options):
-            raise TypeError(
-                f"tensor must be a torch.Tensor, got {type(tensor).__name__}; the functions of fastinit itself "
-                "fill numpy arrays"
-            )
+        if arguments or options:  # else Python says what is missing
+            _check(tensor)
         return function(*arguments, **options)
 
     return call
+
+
+def _check(tensor: object) -> None:
+    """Refuse what is no tensor, and warn of one that is no parameter but computed from some."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(
+            f"tensor must be a torch.Tensor, got {type(tensor).__name__}; the functions of fastinit itself fill "
+            "numpy arrays"
+        )
+    if tensor.grad_fn is not None and not tensor._is_view():  # torch fills it in silence, to no effect on a model
+        warnings.warn(
+            f"this tensor is computed from others ({type(tensor.grad_fn).__name__}), and they stay as they are; "
+            "a parametrized weight is assigned: layer.weight = normal_(torch.empty_like(layer.weight))",
+            stacklevel=3,
+        )
 
 
 def _filled(tensor: torch.Tensor, initializer: Initializer, generator: Generator, **options: Any) -> torch.Tensor:
@@ -162,10 +174,17 @@ def _truncated(mean: float, std: float, a: float, b: float) -> Distribution:
     if not a <= b:
         raise DistributionError(f"trunc_normal_ needs a <= b, in the units of the weights; got a={a} and b={b}")
     if std > 0:
-        return _between(a, b) or TruncatedNormal(mean, std, *standard_bounds(mean, std, a, b))
+        return _between(a, b) or _within(mean, std, a, b)
     if not a <= mean <= b:
         raise DistributionError(f"with std={std} every weight is mean={mean}, which lies outside [{a}, {b}]")
     return Normal(mean, std)
+
+
+def _within(mean: float, std: float, a: float, b: float) -> Distribution:
+    lower, upper = standard_bounds(mean, std, a, b)
+    if not lower < upper:
+        raise DistributionError(f"no two weights mean + std * z lie inside [{a!r}, {b!r}]; make it wider")
+    return TruncatedNormal(mean, std, lower, upper)
 
 
 # ---- weights scaled by their fans --------------------------------------------------------------------

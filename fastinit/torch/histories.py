@@ -44,6 +44,17 @@ class Region(NamedTuple):
                 expected *= size
         return True
 
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no two of its elements are one, as those of an expanded tensor are."""
+        extent = 1
+        for stride, size in sorted(zip(self.strides, self.sizes, strict=True)):
+            if size > 1:
+                if stride < extent:
+                    return False
+                extent = stride * size
+        return True
+
 
 def region_of(tensor: Tensor) -> Region:
     """Return the region of a tensor in its storage."""
@@ -76,7 +87,7 @@ def box_in(region: Region, whole: Region) -> Box | None:
         (start, start + (count - 1) * step + 1, step)
         for start, step, count in zip(starts, steps, counts, strict=True)
     )
-    fits = all(0 <= start and stop <= size for (start, stop, _), size in zip(box, whole.sizes, strict=True))
+    fits = all(start >= 0 and stop <= size for (start, stop, _), size in zip(box, whole.sizes, strict=True))
     return box if rest == 0 and fits else None
 
 
@@ -112,6 +123,8 @@ class History:
     def contents(self, whole: Region) -> list[Painted[Write]] | None:
         """Return what the elements of a tensor hold, box by box; None where a write is no box of its axes."""
         layers: list[Painted[Write]] = []
+        if not whole.is_distinct:
+            return None
         for write in self.writes:
             if not _meet(write.region, whole):
                 continue

@@ -1,7 +1,7 @@
 """Functions of torch.nn.init that draw again, factorize or loop: noted by what they promise, not step by step.
 
-A call from inside one of them is known by its code object, so a function that was imported by name long before is known
-too. Its first draw (or fill) says what its tensor will hold; the rest of it is answered without any work.
+A call from inside one of them is known by its code object, so a function that was imported by name long before is
+known too. Its first draw (or fill) says what its tensor will hold; the rest of it is answered without any work.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def promised(code: Any, given: Locals, operation: str) -> Distribution | None:
         return None
 
 
-def answered(func: Any, args: tuple[Any, ...], given: Locals) -> Any:
+def answered(func: Any, args: tuple[Any, ...]) -> Any:
     """Answer an operation after the first one: nothing is left to do. NotImplemented: it may run."""
     name = func._schema.name.removeprefix("aten::")
     if torch.Tag.inplace_view in func.tags or not isinstance(args[0], torch.Tensor):

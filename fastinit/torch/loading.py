@@ -31,8 +31,8 @@ def init_module(
     Parameters
     ----------
     model : torch.nn.Module
-        Tensors on the meta device get memory first; shared ones stay shared. A sharded tensor (DTensor: FSDP2, tensor
-        parallelism) has its own shard filled, without communication: every rank calls this with the same arguments.
+        Tensors on the meta device get memory first; shared ones stay shared. Of a sharded tensor (DTensor: FSDP2,
+        tensor parallelism) the own shard is filled, without communication: every rank calls this alike.
     plan : Plan, Recording, or policy
         What each tensor is; a policy (its name, rules or a callable) plans the model's own tensors.
     seed : int, optional
@@ -48,13 +48,13 @@ def init_module(
     Raises
     ------
     PlanError
-        If the plan lacks a parameter of the model, or a buffer that has no values; if it has a tensor that the model
-        lacks, or one of another shape. Nothing was written then.
+        If the plan lacks a parameter of the model, or a buffer that has no values; if it has a tensor that the
+        model lacks, or one of another shape. Nothing was written then.
 
     Notes
     -----
-    A tensor keeps its dtype: bfloat16 weights are the planned ones rounded. Buffers that the plan does not name keep
-    their values.
+    A tensor keeps its dtype: bfloat16 weights are the planned ones rounded. Buffers that the plan does not name
+    keep their values.
 
     Examples
     --------
@@ -123,10 +123,9 @@ def _check(plan: Plan, tables: dict[str, Any], held: dict[str, Named], names: se
     if unknown:
         raise PlanError(f"the model has no {_listed(unknown)}, which the plan has")
     for name, entry in held.items():
-        if name in plan and tuple(entry.tensor.shape) != plan[name].shape:
-            raise PlanError(
-                f"tensor {name!r} has shape {tuple(entry.tensor.shape)} in the model and {plan[name].shape} in the plan"
-            )
+        shape = tuple(entry.tensor.shape)
+        if name in plan and shape != plan[name].shape:
+            raise PlanError(f"tensor {name!r} has shape {shape} in the model and {plan[name].shape} in the plan")
 
 
 def _needs_values(tensor: Any) -> bool:
@@ -135,7 +134,9 @@ def _needs_values(tensor: Any) -> bool:
 
 def _listed(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:5]))
-    return f"{len(names)} tensors ({shown}{', ...' if len(names) > 5 else ''})" if len(names) > 1 else repr(names[0])
+    return (
+        f"{len(names)} tensors ({shown}{', ...' if len(names) > 5 else ''})" if len(names) > 1 else repr(names[0])
+    )
 
 
 def _with_memory(tensor: Any, device: Any) -> Any:
@@ -152,7 +153,7 @@ def _with_memory(tensor: Any, device: Any) -> Any:
 
 def _start(tensor: Any, planned: PlannedTensor, plan: Plan) -> None:
     if getattr(planned.distribution, "is_given", False):
-        _copy(tensor, torch.from_numpy(plan.array(planned.name).copy()))
+        _copy(tensor, _as_tensor(plan.array(planned.name)))
         return
     for local, index in shards(tensor):
         if local.numel():
@@ -165,6 +166,12 @@ def _copy(tensor: Any, data: Any) -> None:
         part = data if index is None else data[index]
         with torch.no_grad():
             local.copy_(part.view(local.dtype) if _holds_bits(part, local) else part)
+
+
+def _as_tensor(array: Any) -> Any:
+    """Return a copy of an array as a tensor; as unsigned integers where torch does not know numpy's dtype."""
+    plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
+    return torch.from_numpy(plain.copy())
 
 
 def _holds_bits(data: Any, target: Any) -> bool:
@@ -188,8 +195,8 @@ def shards(tensor: Any) -> Shards:
         yield local, _index(chunks[0])
         return
     raise PlanError(
-        f"a DTensor of placements {tensor.placements} has a local tensor of shape {tuple(local.shape)}, which is not "
-        "one part of the whole; redistribute it to Shard or Replicate"
+        f"a DTensor of placements {tensor.placements} has a local tensor of shape {tuple(local.shape)}, which is "
+        "not one part of the whole; redistribute it to Shard or Replicate"
     )
 
 

@@ -1,7 +1,7 @@
 """The dispatch mode that watches a model being built: draws and fills are written down, and not made.
 
-Every operation of torch passes through `Recorder`. One that a content describes is noted and skipped; any other runs
-for real, after the tensors that it reads have been given real values.
+Every operation of torch passes through `Recorder`. One that a content describes is noted and skipped; any other
+runs for real, after the tensors that it reads have been given real values.
 """
 
 from __future__ import annotations
@@ -21,12 +21,57 @@ from .._engine.initializer import Distribution
 from .._engine.streams import stream_state
 from ..errors import InitializationError
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
-from .histories import History, Region, Write, draws_in, region_of
+from .histories import History, Region, Write, region_of
 from .inside import INSIDE, answered, promised
 from .targets import stored_dtype, writing
 
 _QUIET = ("torch", "fastinit", "copy")
 _SHIMS = ("transformers.initialization", "timm.layers.weight_init", "timm.models.layers.weight_init")
+
+
+class Call(NamedTuple):
+    """An operation of torch and its arguments."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Torch's name of it."""
+        return str(self.func._schema.name).removeprefix("aten::")
+
+    def run(self) -> Any:
+        """Let torch do it."""
+        return self.func(*self.args, **self.kwargs)
+
+    def given(self, position: int, argument: Any) -> Any:
+        """Return an argument by its place or name, or its default."""
+        if position < len(self.args):
+            return self.args[position]
+        return self.kwargs.get(argument.name, argument.default_value)
+
+    def numbers(self, *defaults: tuple[str, float]) -> list[float]:
+        """Return the arguments after the first as floats, with their names and defaults."""
+        return [
+            float(self.args[place] if len(self.args) > place else self.kwargs.get(name, default))
+            for place, (name, default) in enumerate(defaults, 1)
+        ]
+
+
+Rule = Callable[["Recorder", Call], Any]
+
+_RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register how operations of these names are noted; a rule returns NotImplemented where they must run."""
+
+    def register(noted: Rule) -> Rule:
+        _RULES.update({f"aten::{name}": noted for name in names})
+        return noted
+
+    return register
 
 
 class Kept(NamedTuple):
@@ -36,7 +81,7 @@ class Kept(NamedTuple):
     history: History
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types here
     """Notes what a model's code writes into its tensors.
 
     Parameters
@@ -52,6 +97,7 @@ class Recorder(TorchDispatchMode):
         self.seed = seed
         self.is_eager = is_eager
         self.pinned: set[Draw] = set()
+        self.readers: dict[Draw, str] = {}
         self.streams: dict[Draw | None, str] = {}
         self._kept: dict[int, Kept] = {}
         self._draws = 0
@@ -70,17 +116,18 @@ class Recorder(TorchDispatchMode):
             result = self._answer(func, args, caller)
             if result is not NotImplemented:
                 return result
-        rule = RULES.get(func._schema.name)
-        if rule is not None and kwargs.get("generator") is None:
-            result = rule(self, func, args, kwargs)
+        call = Call(func, args, kwargs)
+        noted = _RULES.get(func._schema.name)
+        if noted is not None and kwargs.get("generator") is None:
+            result = noted(self, call)
             if result is not NotImplemented:
                 return result
-        return self.run(func, args, kwargs)
+        return self.run(call)
 
     def _answer(self, func: Any, args: tuple[Any, ...], caller: Any) -> Any:
         """Answer an operation inside a function of torch.nn.init whose promise was noted."""
         if self._noted_frame is caller:
-            return answered(func, args, caller.f_locals)
+            return answered(func, args)
         name = func._schema.name.removeprefix("aten::")
         distribution = promised(caller.f_code, caller.f_locals, name)
         if distribution is None or self.noted_draw(caller.f_locals["tensor"], distribution) is NotImplemented:
@@ -104,6 +151,7 @@ class Recorder(TorchDispatchMode):
         if address not in self._kept:
             storage = tensor.untyped_storage()
             self._kept[address] = Kept(StorageWeakRef(storage), History(storage.nbytes()))
+            self._kept[address].history.append(_held_before(tensor, storage.nbytes()))
         self._kept[address].history.append(Write(region_of(tensor), content, where or _where(), is_stored))
         return tensor
 
@@ -148,12 +196,20 @@ class Recorder(TorchDispatchMode):
         if history is not None and history.is_pending:
             self._settle(history, tensor.untyped_storage())
 
-    def settle_all(self) -> None:
-        """Give every storage that something still holds the values that were only noted."""
-        for kept in list(self._kept.values()):
+    def settle_all(self, filled: Iterable[Tensor] = ()) -> None:
+        """Give every storage that something still holds its values, but for those of tensors to be filled next."""
+        covered = {_address(tensor) for tensor in filled if self._covers(tensor)}
+        for address, kept in list(self._kept.items()):
             storage = torch.UntypedStorage._new_with_weak_ptr(kept.reference.cdata)
-            if storage is not None and kept.history.is_pending:
+            if address in covered:
+                for write in kept.history.writes:
+                    write.is_stored = True
+            elif storage is not None and kept.history.is_pending:
                 self._settle(kept.history, storage)
+
+    def _covers(self, tensor: Tensor) -> bool:
+        history = self.history(tensor)
+        return history is not None and region_of(tensor).covers(history.nbytes)
 
     def _settle(self, history: History, storage: Any) -> None:
         is_stored = True
@@ -179,29 +235,28 @@ class Recorder(TorchDispatchMode):
             return stream_state(self.seed, f"call/{number}")
         return stream_state(self.seed, self.streams.get(draw, f"call/{number}"))
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, call: Call) -> Any:
         """Run an operation for real, and note what became of tensors that depend on draws."""
-        taken = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        if _is_view(func):
-            return func(*args, **kwargs)
+        if _is_view(call.func):
+            return call.run()
+        taken = [leaf for leaf in tree_leaves(call[1:]) if isinstance(leaf, torch.Tensor)]
         for tensor in taken:
             self.settle(tensor)
-        changed = [] if func._schema.is_mutable is False else _written(func, args, kwargs)
-        is_random = torch.Tag.nondeterministic_seeded in func.tags and kwargs.get("generator") is None
         read = mixed([content for tensor in taken for content in self.held(tensor)])
-        if is_scalar_read(func) and read.draws:
+        self.readers.update({draw: call.name for draw in read.draws if draw not in self.readers})
+        if call.name in _TO_PYTHON:  # no history can follow a number
             self.pinned |= read.draws
-        result = self._at_random(func, args, kwargs) if is_random else func(*args, **kwargs)
-        name = func._schema.name.removeprefix("aten::")
-        content = Computed((*read.operations, name), read.draws, is_random or read.is_random)
-        is_traced = is_random or content.draws or content.is_random
+        is_random = torch.Tag.nondeterministic_seeded in call.func.tags and call.kwargs.get("generator") is None
+        result = self._at_random(call) if is_random else call.run()
+        content = Computed((*read.operations, call.name), read.draws, is_random or read.is_random)
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        for tensor in (*changed, *made):
-            if is_traced or self.history(tensor) is not None:
+        for tensor in (*_written(call), *made):
+            if content.draws or content.is_random or self.history(tensor) is not None:
                 self.note(tensor, content, is_stored=True)
         return result
 
     def held(self, tensor: Tensor) -> list[Content]:
+        """Return all that some elements of a tensor hold."""
         history = self.history(tensor)
         if history is None:
             return []
@@ -209,18 +264,25 @@ class Recorder(TorchDispatchMode):
         found = history.contents(region) if tensor.numel() else []
         return history.all_contents() if found is None else [write.content for _, write in found]
 
-    def _at_random(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _at_random(self, call: Call) -> Any:
         """Run an operation that draws on a generator of our own: the caller's stays as it was."""
-        before = torch.random.default_generator.get_state()
+        generator = torch.random.default_generator
+        before = generator.get_state()
         if self._random_state is None:
-            torch.random.default_generator.manual_seed(stream_state(self.seed, "torch") >> 1)
+            generator.manual_seed(stream_state(self.seed, "torch") >> 1)
         else:
-            torch.random.default_generator.set_state(self._random_state)
+            generator.set_state(self._random_state)
         try:
-            return func(*args, **kwargs)
+            return call.run()
         finally:
-            self._random_state = torch.random.default_generator.get_state()
-            torch.random.default_generator.set_state(before)
+            self._random_state = generator.get_state()
+            generator.set_state(before)
+
+
+def _held_before(tensor: Tensor, nbytes: int) -> Write:
+    """Return what a storage holds before the first write that is noted: what memory has."""
+    region = Region(0, (nbytes // tensor.itemsize,), (1,), tensor.dtype, tensor.itemsize)
+    return Write(region, Computed(), "", True)
 
 
 def write_drawn(target: Tensor, distribution: Distribution, state: int) -> None:
@@ -244,7 +306,7 @@ def _address(tensor: Tensor) -> int:
 
 @cache
 def _is_view(func: Any) -> bool:
-    """Say whether an operation only looks at memory in another way, or changes a tensor's own shape and strides."""
+    """Say whether an operation only looks at memory in another way, or changes a tensor's shape and strides."""
     schema = func._schema
     if torch.Tag.inplace_view in func.tags:
         return schema.name not in ("aten::resize_", "aten::resize_as_")
@@ -252,20 +314,25 @@ def _is_view(func: Any) -> bool:
     return bool(views) and all(views)
 
 
-@cache
-def is_scalar_read(func: Any) -> bool:
-    """Say whether an operation gives a number to Python, which no history can follow."""
-    return func._schema.name in ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
+_TO_PYTHON = ("_local_scalar_dense", "equal", "is_nonzero")
+"""Operations that give a number to Python."""
 
 
-def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+def _written(call: Call) -> list[Tensor]:
     """Return the tensors that an operation writes into."""
-    found = []
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = args[position] if position < len(args) else kwargs.get(argument.name)
-            found += [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
-    return found
+    if not call.func._schema.is_mutable:
+        return []
+    given = [
+        call.given(position, argument)
+        for position, argument in enumerate(call.func._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+
+
+def is_noted(tensor: Tensor) -> bool:
+    """Say whether a tensor is plain memory, of which a history can tell."""
+    return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
 
 
 _BETWEEN = ("torch._compile", "torch._dynamo.eval_frame")
@@ -290,7 +357,3 @@ def _where() -> str:
             return f"{module}:{frame.f_lineno} {frame.f_code.co_qualname}"
         frame = frame.f_back
     return ""
-
-
-RULES: dict[str, Callable[[Recorder, Any, tuple[Any, ...], dict[str, Any]], Any]] = {}
-"""How an operation is noted, by torch's name; NotImplemented where it must run after all. See `operations.py`."""

@@ -82,15 +82,15 @@ class Recording:
         Returns
         -------
         Plan
-            Every tensor that a checkpoint of the model holds: a drawn one with the stream of its name, a table or a
-            mask as given data. Where several models were built, the names of the second one's streams begin with
+            Every tensor that a checkpoint of the model holds: a drawn one with the stream of its name, a table or
+            a mask as given data. Where several models were built, the names of the second one's streams begin with
             ``1/``, and so on, so that no two models hold the same numbers.
 
         Raises
         ------
         PlanError
-            If there is no such model, if one of its tensors lies on the meta device and no code said what it is, or
-            if tensors were computed from draws of another seed.
+            If there is no such model, if one of its tensors lies on the meta device and no code said what it is,
+            or if tensors were computed from draws of another seed.
         """
         checked = as_u64(seed, "seed")
         given: dict[str, Any] = {}
@@ -103,7 +103,9 @@ class Recording:
     def tables(self, model: Module | None = None) -> dict[str, Any]:
         """Return the data of the buffers that no checkpoint holds: name -> tensor."""
         chosen = self._tensors[self._number(model)]
-        return {tensor.name: tensor.tensor for tensor in chosen if not tensor.is_saved and tensor.distribution is None}
+        return {
+            tensor.name: tensor.tensor for tensor in chosen if not tensor.is_saved and tensor.distribution is None
+        }
 
     def _check_seed(self, seed: int, chosen: list[Resolved]) -> None:
         """Refuse to give data that was computed from draws of one seed to a plan of another."""
@@ -123,11 +125,12 @@ class Recording:
         kinds = ", ".join(type(known).__name__ for known in self.models) or "none"
         raise PlanError(f"a plan is of one recorded model; recorded: {kinds}; say which with model=")
 
-    def fill(self, seed: int) -> None:
-        """Fill every recorded tensor that a distribution describes, from the stream of its name."""
+    def fill(self, recorder: Recorder) -> None:
+        """Fill what was only noted: every tensor that a distribution describes, from the stream of its name."""
+        recorder.settle_all(tensor.tensor for tensor in self._all() if tensor.distribution is not None)
         for tensor in self._all():
             if tensor.distribution is not None and not tensor.tensor.is_meta:
-                write_drawn(tensor.tensor, tensor.distribution, stream_state(seed, tensor.stream))
+                write_drawn(tensor.tensor, tensor.distribution, stream_state(recorder.seed, tensor.stream))
 
     def _all(self) -> Iterator[Resolved]:
         return (tensor for tensors in self._tensors for tensor in tensors)
@@ -179,7 +182,7 @@ def _planned(tensor: Resolved, seed: int, names: set[str], given: dict[str, Any]
     if distribution is None:
         if tensor.tensor.is_meta:
             raise PlanError(
-                f"tensor {tensor.name!r} lies on the meta device, and its code computes its data, which nothing holds; "
+                f"tensor {tensor.name!r} lies on the meta device, where the data that its code computes is lost; "
                 "record the model on the CPU: tensors that are drawn take no memory there"
             )
         given[tensor.name] = as_array(tensor.tensor)

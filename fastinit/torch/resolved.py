@@ -1,7 +1,7 @@
 """What each tensor of a recorded model is at the end: a distribution, or data that its code computed.
 
-`resolve` decides it for all tensors at once, because equal draws make equal tensors, and because draws that something
-was computed from must stay as they were made.
+`resolve` decides it for all tensors at once, because equal draws make equal tensors, and because draws that
+something was computed from must stay as they were made.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch
 
 from .._engine.boxes import Painted, joined, whole_box
 from .._engine.distributions import Constant
-from .._engine.initializer import Distribution
 from .._engine.divided import Parts
+from .._engine.initializer import Distribution
 from ..errors import FastinitError
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
 from .histories import Write, draws_in, region_of
@@ -158,7 +158,9 @@ def _resolved(
     if made.distribution is None:
         recorder.settle(entry.tensor)
         content = mixed([write.content for _, write in boxes])
-        made.operations, made.is_random = content.operations, content.is_random or bool(content.draws)
+        readers = tuple(recorder.readers[draw] for draw in sorted(content.draws) if draw in recorder.readers)
+        made.operations = content.operations or tuple(dict.fromkeys(readers)) or _constructions(boxes)
+        made.is_random = content.is_random or bool(content.draws)
         made.distribution = None if made.is_random else _constant(entry.tensor)
     original = seen.setdefault(_memory_of(entry.tensor), picture)
     if original is picture and made.distribution is not None:
@@ -166,6 +168,12 @@ def _resolved(
     if original is not picture:
         made.copy_of, made.stream = original.entry.name, original.stream
     return made
+
+
+def _constructions(boxes: Boxes) -> tuple[str, ...]:
+    """Return what was drawn into parts of a tensor that no part of a plan can be."""
+    drawn = [write.content.distribution.name for _, write in boxes if isinstance(write.content, Drawn)]
+    return tuple(dict.fromkeys(drawn))
 
 
 def _constant(tensor: Tensor) -> Distribution | None:
@@ -191,8 +199,8 @@ def _original(picture: Picture, owners: Owners) -> Picture:
 
 def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution | None:
     """Return what a tensor is filled with; None where only memory has it."""
-    shape = tuple(tensor.shape)
-    if stored_dtype(tensor) is None or not tensor.numel():
+    shape, dtype = tuple(tensor.shape), stored_dtype(tensor)
+    if dtype is None or not tensor.numel():
         return None
     parts = []
     for box, write in boxes:
@@ -203,7 +211,7 @@ def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution 
     try:
         found = parts[0][1] if len(parts) == 1 else Parts(tuple(parts))
         found.check(shape)
-        found.prepare(stored_dtype(tensor))
+        found.prepare(dtype)
     except (FastinitError, ValueError):
         return None
     return found
@@ -222,4 +230,3 @@ def _part(content: Content, owners: Owners) -> Distribution | None:
 
 def _places(boxes: Boxes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(write.where for _, write in boxes if write.where))
-

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import SupportsIndex
 
 from .._engine.checks import as_choice, as_u64
-from . import operations  # noqa: F401  # it teaches the recorder torch's operations
+from . import copies, operations  # noqa: F401  # they teach the recorder torch's operations
 from .modules import Watch
 from .recorder import Recorder
 from .recording import Recording
@@ -32,8 +32,8 @@ def record(seed: SupportsIndex = 0) -> Iterator[Recording]:
 
     Notes
     -----
-    Build the model on the CPU: tensors that nobody reads take no memory. Tables, masks and all that code computes are
-    computed for real. Only this thread is watched, and nothing of torch is replaced.
+    Build the model on the CPU: tensors that nobody reads take no memory. Tables, masks and all that code computes
+    are computed for real. Only this thread is watched, and nothing of torch is replaced.
 
     A weight of the recorded model that is drawn holds no values; `fast_init` builds a model to use.
 
@@ -60,8 +60,8 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
     seed : int
         0 to 2**64 - 1.
     by : {"name", "call"}
-        Whether a tensor has the stream of its name, so that no other tensor matters to it, or that of the number of
-        the call that draws it, which fills at once.
+        Whether a tensor has the stream of its name, so that no other tensor matters to it, or that of the number
+        of the call that draws it, which fills at once.
 
     Yields
     ------
@@ -70,8 +70,8 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
 
     Notes
     -----
-    The weights are those of ``recording.plan(seed)``, and of a checkpoint written from it. After the block every tensor
-    has its values. An exception inside the block goes on; models that were built by then have no values.
+    The weights are those of ``recording.plan(seed)``, and of a checkpoint written from it. After the block every
+    tensor has its values. An exception inside the block goes on; models that were built by then have no values.
 
     Examples
     --------
@@ -88,9 +88,10 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
     recorder, recording = Recorder(checked, is_eager=as_choice(by, ORDERS, "by") == "call"), Recording()
     with _recorded(recorder, recording):
         yield recording
-    if by == "name":
-        recording.fill(checked)
-    recorder.settle_all()
+    if recorder.is_eager:
+        recorder.settle_all()
+    else:
+        recording.fill(recorder)
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ def writing(tensor: torch.Tensor) -> Iterator[Memory]:
     """Give the memory of a tensor to write to, and tell torch of the write when it is done.
 
     Every function of fastinit takes it as ``out=`` and ``dtype=``; `index` then fills a part of a larger tensor.
+    Write all of the memory: it need not hold what the tensor does.
 
     Parameters
     ----------
@@ -115,8 +116,8 @@ def _checked(tensor: torch.Tensor) -> DType:
         )
     if _holds_others(tensor):
         raise TypeError(
-            f"a {type(tensor).__name__} keeps its values in other tensors; fill those, with index= where each is "
-            "a part of one weight"
+            f"the values of this {type(tensor).__name__} lie in other tensors; fill those, with index= where each "
+            "is a part of one weight"
         )
     return dtype
 
