@@ -6,8 +6,9 @@ An index is untrusted: it names files beside itself, and no path.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import CheckpointError
 from .json_text import JsonText, quoted
@@ -47,6 +48,51 @@ def in_folder(path: Path) -> Path:
 def shards(path: Path) -> tuple[Path, ...]:
     """Return the files that an index names; none where `path` is no index."""
     return tuple(path.parent / home for home in sorted(set(weight_map(path).values()))) if is_index(path) else ()
+
+
+class Stray(NamedTuple):
+    """A tensor of a shard that the index does not put there.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    shard : str
+        The file that holds it.
+    home : str
+        The file where the index puts a tensor of that name, or the first that holds it; "" where there is none.
+    """
+
+    name: str
+    shard: str
+    home: str
+
+    def __str__(self) -> str:
+        where = (
+            f"puts it in {self.home}: two files hold it"
+            if self.home
+            else "omits it: nobody who follows it loads that"
+        )
+        return f"{self.name!r} lies in {self.shard}, and the index {where}"
+
+
+def strays(homes: Mapping[str, str], held: Mapping[str, Iterable[str]]) -> Iterator[Stray]:
+    """Yield the tensors that lie where the index does not put them; of two that it omits, the second is a copy.
+
+    Parameters
+    ----------
+    homes : mapping of str to str
+        The index: from each tensor to its shard.
+    held : mapping of str to iterable of str
+        From each shard to the names of its tensors.
+    """
+    found: dict[str, str] = {}
+    for shard, names in held.items():
+        for name in names:
+            home = homes.get(name) or found.get(name, "")
+            if home != shard:
+                yield Stray(name, shard, home)
+            found.setdefault(name, shard)
 
 
 def missing(name: str, home: str, held: Mapping[str, Container[str]]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -20,7 +20,7 @@ from .. import _core
 from .._engine.cpus import default_threads
 from .._engine.narrow import widened
 from .._engine.threads import in_order
-from .._files.index import in_folder, is_index, missing, weight_map
+from .._files.index import Stray, in_folder, is_index, missing, strays, weight_map
 from .._files.opening import open_file
 from .._files.reading import read_at
 from .._files.safetensors import Header, read_header
@@ -107,24 +107,6 @@ class StoredTensor:
         return found.digest()
 
 
-class Stray(NamedTuple):
-    """A tensor of a shard that the index does not put there.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    shard : str
-        The file that holds it.
-    home : str
-        The file where the index puts a tensor of that name, "" where it names none.
-    """
-
-    name: str
-    shard: str
-    home: str
-
-
 class Opened(NamedTuple):
     """An open checkpoint.
 
@@ -164,28 +146,14 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[Opened]:
 def _open_shards(path: Path, stack: contextlib.ExitStack) -> Opened:
     homes = weight_map(path)
     files = {name: _open(path.parent / name, stack) for name in sorted(set(homes.values()))}
-    tensors = []
+    held = {shard: header.specs for shard, (_, header) in files.items()}
     for name, home in homes.items():
-        descriptor, header = files[home]
-        if name not in header.specs:
-            raise CheckpointError(f"{path}: {missing(name, home, {h: f[1].specs for h, f in files.items()})}")
-        tensors.append(_stored(name, path.parent / home, descriptor, header))
-    strays = list(_strays(homes, files))
-    for stray in strays:
-        if not stray.home:
-            tensors.append(_stored(stray.name, path.parent / stray.shard, *files[stray.shard]))
-    return Opened(tensors, None, strays)
-
-
-def _strays(homes: Mapping[str, str], files: Mapping[str, tuple[int, Header]]) -> Iterator[Stray]:
-    """Yield the tensors that lie where the index does not put them; of two that it omits, the second is a copy."""
-    found: dict[str, str] = {}
-    for shard, (_, header) in files.items():
-        for name in header.specs:
-            home = homes.get(name) or found.get(name, "")
-            if home != shard:
-                yield Stray(name, shard, home)
-            found.setdefault(name, shard)
+        if name not in held[home]:
+            raise CheckpointError(f"{path}: {missing(name, home, held)}")
+    found = list(strays(homes, held))
+    places = homes | {stray.name: stray.shard for stray in found if not stray.home}
+    tensors = [_stored(name, path.parent / home, *files[home]) for name, home in places.items()]
+    return Opened(tensors, None, found)
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:

@@ -10,12 +10,13 @@ import numpy as np
 from .. import _core
 from .._engine.fill import fill
 from .._engine.initializer import Distribution
-from .._files.specs import PLACEHOLDER, is_placeholder
+from .._files.index import Stray
+from .._files.specs import is_placeholder, placeholders_sentence
 from ..plan import Plan, PlannedTensor
 from . import by_name
 from .expected import Expected
-from .result import Finding, named
-from .stored import StoredTensor, Stray
+from .result import Finding
+from .stored import StoredTensor
 
 _COMPARED = 64  # first weights that are compared with those of the plan's stream
 
@@ -93,17 +94,15 @@ def equal_finding(group: Sequence[StoredTensor]) -> Finding:
 
 def unlike_the_index(strays: Iterable[Stray]) -> Iterator[Finding]:
     """Yield where a shard holds a tensor that the index omits, or puts elsewhere."""
-    for name, shard, home in strays:
-        where = f"puts it in {home}: two files hold it" if home else "omits it: nobody who follows it loads that"
-        yield Finding("not in the index", (name,), f"{name!r} lies in {shard}, and the index {where}")
+    for stray in strays:
+        yield Finding("not in the index", (stray.name,), str(stray))
 
 
 def placeholders(tensors: Sequence[StoredTensor]) -> Iterator[Finding]:
     """Yield one finding on the weights that a partitioned save left empty."""
     names = tuple(tensor.name for tensor in tensors if is_placeholder(tensor.name, tensor.spec))
     if names:
-        have = "has" if len(names) == 1 else "have"
-        yield Finding("placeholder", names, f"{named(names)} {have} the shape [0]: {PLACEHOLDER}")
+        yield Finding("placeholder", names, placeholders_sentence(names))
 
 
 def _should_differ(tensor: StoredTensor, e: Expected | None) -> bool:
