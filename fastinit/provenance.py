@@ -12,7 +12,7 @@ from typing import SupportsIndex
 from ._files.specs import TensorSpec
 from .errors import FastinitError, PlanError
 from .plan import Plan, PlannedTensor
-from .policies import policy_rules
+from .policies import as_policy
 
 _LABELS = ("seed", "policy", "order")
 
@@ -57,7 +57,7 @@ def departures(
     if seed is None and policy is None:
         return ()
     if policy is not None:
-        policy_rules(policy)  # a misspelt policy is a wrong question, not a wrong file
+        as_policy(policy)  # a misspelt policy is a wrong question, not a wrong file
     seed, policy = plan.seed if seed is None else seed, plan.policy if policy is None else policy
     source = f"seed {seed}, policy {policy!r}, order {plan.order!r}"
     try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..lessons.digits import Digits
     from ..plan import Plan
+    from ..policies import Policy
 
 
 def add_dtype(parser: argparse.ArgumentParser, text: str) -> None:
@@ -41,7 +43,13 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         help="a .safetensors file (its header is enough), a .json of specs, or a bundled name such as gpt2-124m",
     )
     add_seed(parser)
-    parser.add_argument("--policy", default="xavier", help="the rules that choose initializers (default xavier)")
+    parser.add_argument(
+        "--policy",
+        default="xavier",
+        metavar="NAME_OR_FILE.toml",
+        help="the rules that choose initializers: xavier (default), gpt2, llama and so on, or a file of your own",
+    )
+    add_rules(parser)
     parser.add_argument(
         "--order",
         default="named",
@@ -56,7 +64,34 @@ def plan_of(options: argparse.Namespace) -> Plan:
     from ..plan import Plan  # noqa: PLC0415
 
     dtype = dtype_of(options)
-    return Plan.from_specs(options.model, options.seed, options.policy, order=options.order, dtype=dtype)
+    return Plan.from_specs(options.model, options.seed, policy_of(options), order=options.order, dtype=dtype)
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add --rule and --skip, which go before the policy."""
+    parser.add_argument(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="GLOB=INITIALIZER",
+        help="what the tensors so named get, for example '*.wte.weight=normal(0, 0.02)'; 'layout=oihw' and "
+        "'groups=8' (or groups=depthwise) may follow; may be repeated",
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="GLOB", help="leave these tensors out; may be repeated"
+    )
+
+
+def policy_of(options: argparse.Namespace) -> Policy:
+    """Return what --policy names, with the rules of `add_rules` before its own."""
+    from ..policies import as_policy, customized, parse_rule  # noqa: PLC0415
+    from .outputs import refuse_overwriting  # noqa: PLC0415
+
+    named = options.policy or "xavier"
+    if named.endswith(".toml"):
+        refuse_overwriting(options, [named])
+    base = as_policy(Path(named) if named.endswith(".toml") else named)
+    return customized(base, map(parse_rule, options.rule), options.skip)
 
 
 def add_demanded_plan(parser: argparse.ArgumentParser, *, plan: str, policy: str, seed: str) -> None:
@@ -76,8 +111,6 @@ def demanded_plan(options: argparse.Namespace) -> Plan | None:
 
 
 def _read_plan(path: str) -> Plan:
-    from pathlib import Path  # noqa: PLC0415
-
     from .._files.opening import read_bounded  # noqa: PLC0415
     from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
     from ..errors import PlanError  # noqa: PLC0415
