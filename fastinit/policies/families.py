@@ -6,6 +6,8 @@ specs: layers, width, fans. Its docstring names the source. `POLICIES` lists the
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 
 from .._engine.checks import as_choice
@@ -38,7 +40,7 @@ from .rules import (
     layer_of,
     modules,
 )
-from .shared import AMBIGUOUS, NORM, SHARED, TORCH, weights
+from .shared import AMBIGUOUS, NORM, SHARED, TORCH, ZERO_STARTS, weights
 
 Rules = tuple[Rule, ...]
 
@@ -74,11 +76,11 @@ def _transformer(*own: Rule) -> Rules:
 
 def _torch_fan(subject: Subject) -> int:
     """Count the inputs of the weight beside a bias, as torch's ``_calculate_fan_in_and_fan_out`` does."""
-    _, *inputs = subject.beside(r"bias$", "weight") or (0, 0)
-    fan = 1
-    for length in inputs:
-        fan *= length
-    return fan
+    shape = subject.beside(r"bias$", "weight")
+    return shape[1] if re.search(_BILINEAR, subject.name) else math.prod(shape[1:])
+
+
+_BILINEAR = r"^(?>.*bilinear)[^./]*+\.(weight|bias)$"
 
 
 def _has_fan(subject: Subject) -> bool:
@@ -90,7 +92,9 @@ def _is_bias_alone(subject: Subject) -> bool:
 
 
 def _recurrent_width(subject: Subject) -> int:
-    return (*subject.beside(r"(weight|bias)_[ih][hr]", "weight_hh"), 0, 0)[1]
+    """Return the width of a recurrent layer's cell: an LSTM may project its outputs to fewer."""
+    cell = r"(weight|bias)_[ih][hr]"
+    return (*(subject.beside(cell, "weight_hr") or subject.beside(cell, "weight_hh")), 0, 0)[1]
 
 
 def _of_attention(subject: Subject) -> bool:
@@ -99,6 +103,7 @@ def _of_attention(subject: Subject) -> bool:
 
 
 TORCH_DEFAULT: Rules = (
+    *ZERO_STARTS,
     Rule(
         "a gate",
         r"(^|[./])(weight|bias)_[ih][hr](_l\d+(_reverse)?)?$",
@@ -118,7 +123,7 @@ TORCH_DEFAULT: Rules = (
     ),
     Rule(
         "bilinear form",
-        r"^(?>.*bilinear)[^./]*+\.weight$",
+        _BILINEAR,
         range(3, 4),
         _fan(1 / 3, lambda s: s.shape[1], "uniform"),
     ),

@@ -159,11 +159,11 @@ ADAPTERS = (
 ZERO_STARTS = (
     Rule(
         "a zero convolution: the copy is silent at first",
-        r"(^|[./])(controlnet_(down_blocks\.\d+|mid_block|cond_embedding\.conv_out)|zero_convs?(\.\d+){0,2})\.weight$",
-        range(2, 6),
+        r"(^|[./])(controlnet_(down_blocks\.\d+|mid_block|cond_embedding\.conv_out)|zero_convs?(\.\d+){0,2})\.(weight|bias)$",
+        range(1, 6),
         ZEROS,
     ),
-    Rule("adaLN-zero's modulation", r"(^|[./])adaLN_modulation(\.\d+)?\.weight$", MATRIX, ZEROS),
+    Rule("adaLN-zero's modulation", r"(^|[./])adaLN_modulation(\.\d+)?\.(weight|bias)$", range(1, 3), ZEROS),
     Rule("global response normalization", r"(^|[./])grn[./](weight|bias|gamma|beta)$", range(1, 5), ZEROS),
 )
 
