@@ -40,7 +40,7 @@ from .rules import (
     layer_of,
     modules,
 )
-from .shared import AMBIGUOUS, NORM, SHARED, TORCH, ZERO_STARTS, weights
+from .shared import AMBIGUOUS, GEMMA_3N, NORM, SHARED, TORCH, ZERO_STARTS, weights
 
 Rules = tuple[Rule, ...]
 
@@ -197,7 +197,7 @@ GEMMA = _transformer(
         ANY,
         None,
     ),
-    Rule("norm gain, less 1", NORM, range(1, 4), ZEROS),
+    Rule("norm gain, less 1", NORM, range(1, 4), ZEROS, when=lambda subject: not subject.model.has(GEMMA_3N)),
     Rule("projection of soft tokens", r"(^|\.)mm_input_projection_weight$", MATRIX, ZEROS),
 )
 """Gemma Team (2024); ``GemmaPreTrainedModel._init_weights`` and those of Gemma 2 and 3: norms are 1 + w."""
@@ -277,7 +277,12 @@ def resnet(model: Model) -> Rules:
             VECTOR,
             ZEROS,
         ),
-        Rule("bias of the head", r"(^|\.)(fc|classifier\.1)\.bias$", VECTOR, _fan(1 / 3, _torch_fan, "uniform")),
+        Rule(
+            "bias of the head",
+            r"^fc\.bias$|(^|\.)classifier\.1\.bias$",
+            VECTOR,
+            _fan(1 / 3, _torch_fan, "uniform"),
+        ),
         *SHARED,
         Rule("the head", modules(r"fc classifier\.1"), MATRIX, TORCH),
         *weights(kaiming("normal", mode="fan_out")),

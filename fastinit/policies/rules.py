@@ -194,16 +194,18 @@ class Rule:
     advice: str = ""
 
     def matches(self, name: str, shape: tuple[int, ...], dtype: DType) -> bool:
-        """Say whether the rule is about a tensor of this name, shape and dtype, whatever its model."""
-        return (
-            dtype.is_float == self.is_float
-            and len(shape) in self.ranks
-            and re.search(self.pattern, name) is not None
-        )
+        """Say whether the rule is about a tensor of this name, shape and dtype, with nothing beside it."""
+        spec = TensorSpec(dtype, shape)
+        return self.is_about(Subject(Model({name: spec}), name, spec))
 
     def is_about(self, subject: Subject) -> bool:
         """Say whether the rule is about this tensor of this model."""
-        return self.matches(subject.name, subject.shape, subject.spec.dtype) and self.when(subject)
+        return (
+            subject.spec.dtype.is_float == self.is_float
+            and len(subject.shape) in self.ranks
+            and re.search(self.pattern, subject.name) is not None
+            and self.when(subject)
+        )
 
     def verdict(self, subject: Subject) -> Verdict:
         """Return what the rule says of a tensor that it is about."""

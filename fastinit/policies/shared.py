@@ -144,10 +144,11 @@ ADAPTERS = (
     Rule("AdaLoRA's rank", r"(^|\.)ranknum(\.\w{1,64})?$", VECTOR, None),
     Rule(
         "the factor that is zero, so that the adapter is the identity at first",
-        r"(^|[./])(lora_(B|E|up|embedding_A)|lora\.up|hada_w2_b|lokr_w1(_a)?)(\.\w{1,64}){0,2}$",
+        r"(^|[./])(lora_(B|E|up|embedding_A)|lora\.up|hada_w2_b|lokr_w1(_a)?|oft_R)(\.\w{1,64}){0,2}$",
         range(1, 6),
         ZEROS,
     ),
+    Rule("IA3's factor", r"(^|[./])ia3_l(\.\w{1,64})?$", MATRIX, ONES),
     Rule("LoRA's table", r"(^|[./])lora_embedding_B(\.\w{1,64})?$", MATRIX, Normal(0.0, 1.0)),
     Rule(
         "an adapter's drawn factor",
@@ -159,7 +160,7 @@ ADAPTERS = (
 ZERO_STARTS = (
     Rule(
         "a zero convolution: the copy is silent at first",
-        r"(^|[./])(controlnet_(down_blocks\.\d+|mid_block|cond_embedding\.conv_out)|zero_convs?(\.\d+){0,2})\.(weight|bias)$",
+        r"(^|[./])(temp_convs\.\d+\.conv4\.[1-9]|controlnet_(down_blocks\.\d+|mid_block|cond_embedding\.conv_out)|zero_convs?(\.\d+){0,2})\.(weight|bias)$",
         range(1, 6),
         ZEROS,
     ),
@@ -182,6 +183,9 @@ NORM = (
 
 _FLAX_NORM = r"^(?>.*Norm)_\d{1,4}"
 
+GEMMA_3N = r"\.(altup|laurel)\."
+"""Gemma 3n multiplies by w."""
+
 _OFFSET_VOCABULARIES = frozenset({256_000, 256_128, 257_152, 262_144, 262_208})
 """Rows of Gemma's tables of tokens, padded or not."""
 
@@ -189,13 +193,24 @@ _OFFSET_VOCABULARIES = frozenset({256_000, 256_128, 257_152, 262_144, 262_208})
 def _may_be_offset(subject: Subject) -> bool:
     """Gemma's norms multiply by 1 + w; its names are Llama's, so the size of its vocabulary must tell."""
     model = subject.model
+    if model.has(GEMMA_3N):
+        return False
     names = ("embed_tokens.weight", "model.embed_tokens.weight", "language_model.model.embed_tokens.weight")
     rows = {shape[0] for shape in map(model.shape, names) if shape}
-    return bool(rows & _OFFSET_VOCABULARIES) or model.has(r"\.pre_feedforward_layernorm\.weight$")
+    return bool(rows & _OFFSET_VOCABULARIES) or model.has(
+        r"\.(pre_feedforward_layernorm|temporal_pre_norm)\.weight$"
+    )
 
 
-def _is_one(subject: Subject) -> bool:
-    return subject.shape == (1,)
+def _may_be_slope(subject: Subject) -> bool:
+    """Ask for a lone weight, or one in a Sequential without a bias beside it, where names say nothing."""
+    is_numbered = re.search(r"(^|\.)\d{1,6}\.weight$", subject.name) is not None
+    return subject.shape == (1,) or (is_numbered and not subject.beside(r"weight$", "bias"))
+
+
+def _has_bias_for_each(subject: Subject) -> bool:
+    """Ask for a weight with a bias of its own shape: a norm over several axes."""
+    return subject.beside(r"weight$", "bias") == subject.shape
 
 
 NORMS_AND_BIASES = (
@@ -218,16 +233,24 @@ NORMS_AND_BIASES = (
     Rule("running mean", rf"(^|[./])(running|moving)_mean$|{_FLAX_NORM}/mean$", VECTOR, ZEROS),
     Rule("running variance", rf"(^|[./])(running_var|moving_variance)$|{_FLAX_NORM}/var$", VECTOR, ONES),
     Rule("norm gain", NORM, range(1, 4), ONES),
+    Rule("gain of a norm over several axes", r"(^|\.)weight$", range(2, 5), ONES, when=_has_bias_for_each),
     _ATTENTION_MASK,
     Rule("bias", r"(^|[._/])bias(_[ih]h(_l\d+(_reverse)?)?)?$", ANY, ZEROS),
     Rule("Haiku's bias", r"(^|/)(b|offset)$", VECTOR, ZEROS),
+    Rule(
+        "random frequencies of Fourier features",
+        r"(^|[._])(time_proj|(gaussian_)?fourier_\w{1,16})\.weight$",
+        VECTOR,
+        None,
+        advice="normal(0, 16)",
+    ),
     Rule("the slope of a PReLU", r"^(?>.*[Pp][Rr]e[Ll][Uu])[^./]*+\.weight$", VECTOR, Constant(0.25)),
     Rule(
-        "a single weight: the slope of a PReLU (0.25) or the gain of a norm (1)",
+        "the slope of a PReLU (0.25) or the gain of a norm (1), and its name does not say which",
         r"(^|\.)weight$",
         VECTOR,
         None,
-        when=_is_one,
+        when=_may_be_slope,
         advice="constant(0.25)",
     ),
     Rule("norm gain", r"(^|\.)weight$", VECTOR, ONES),
