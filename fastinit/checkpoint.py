@@ -11,47 +11,26 @@ import errno
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ._engine.fill import fill
-from ._engine.narrow import narrowed
-from ._engine.parts import Array, whole_part
+from ._engine.names import grouped
+from ._engine.parts import Array
 from ._files.opening import open_file
-from ._files.reading import read_at
 from ._files.replacing import replacing
 from ._files.safetensors import encode_header, read_header
 from .errors import CheckpointError, FastinitError
 from .plan import VERSION, Plan, PlannedTensor
 from .provenance import departures, follows, specs_of_plan
+from .replay import CHUNK_BYTES, Mismatch, Progress, Stored, mismatches
 
-CHUNK_BYTES = 1 << 20
-"""Bytes read, made and compared, or reserved at a time: the three stay in one core's cache."""
+__all__ = ["Mismatch", "Progress", "Verification", "Written", "verify_checkpoint", "write_checkpoint"]
 
 _PREFIX = "fastinit."
-
-Progress = Callable[[int, int, str], None]
-"""Called with (bytes done, bytes in all, tensor name)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A tensor that is not what its plan says; `index` is the first wrong element in row-major order."""
-
-    name: str
-    index: int
-    stored: str
-    expected: str
-
-    def __str__(self) -> str:
-        return (
-            f"tensor {self.name!r} differs first at index {self.index}: "
-            f"stored 0x{self.stored}, expected 0x{self.expected}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +101,8 @@ def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progres
     Raises
     ------
     CheckpointError
-        If the file cannot be written (no room, no such folder); what was at `path` is as before.
+        If the file cannot be written (no room, no such folder), or data of given tensors is missing; what was at
+        `path` is as before.
 
     Notes
     -----
@@ -133,6 +113,11 @@ def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progres
     another process cuts *that* file short meanwhile, the system ends this one (SIGBUS); `path` is as before.
     """
     path = Path(path)
+    if plan.missing:
+        raise CheckpointError(
+            f"cannot write {path}: the plan has digests but no data of {grouped(plan.missing)}; "
+            "plan.with_given('FILE.safetensors') reads it"
+        )
     offsets = _offsets(plan)
     try:
         header = _encoded_header(plan, offsets)
@@ -190,6 +175,8 @@ def _fill_all(
 
 
 def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:
+    if tensor.dtype.packed > 1:  # as bytes, of which several elements share one
+        return np.frombuffer(mapped, np.uint8, tensor.nbytes, offset) if tensor.size else np.empty(0, np.uint8)
     flat = (
         np.frombuffer(mapped, tensor.dtype.stored, tensor.size, offset)
         if tensor.size
@@ -201,10 +188,14 @@ def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:
 def _offsets(plan: Plan) -> dict[str, int]:
     """Place the widest dtypes first, so that every tensor is aligned to its itemsize without holes."""
     offsets, end = {}, 0
-    for tensor in sorted(plan.values(), key=lambda tensor: -tensor.dtype.itemsize):
+    for tensor in sorted(plan.values(), key=_alignment, reverse=True):
         offsets[tensor.name] = end
         end += tensor.nbytes
     return offsets
+
+
+def _alignment(tensor: PlannedTensor) -> int:
+    return 1 if tensor.dtype.packed > 1 else tensor.dtype.itemsize
 
 
 def _encoded_header(plan: Plan, offsets: dict[str, int]) -> bytes:
@@ -238,6 +229,8 @@ def verify_checkpoint(
 
     That the bytes follow from the plan in the file does not say who made the plan: see `Verification.follows`, and
     demand a seed, a policy or a plan.
+
+    Given data, which no seed makes, is judged by the digest in the plan.
 
     Orthogonal tensors are the exception: LAPACK decides their last bits, so a weight may lie as far from the one
     made here as the contract allows, ``1e-12 / min(1, smallest abs(R[j, j]))`` times the gain.
@@ -285,12 +278,12 @@ def verify_checkpoint(
             header = read_header(file, str(path))
             found = described_plan(header.specs, header.metadata, path)
             unlike = departures(found, plan, seed, policy)
-            stored = _Stored(file.fileno(), str(path), header.offsets)
+            stored = Stored(file.fileno(), str(path), header.offsets)
             approximate: list[str] = []
-            mismatches = tuple(_mismatches(found, stored, progress, approximate))
+            wrong = tuple(mismatches(found, stored, progress, approximate))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    return Verification(found, mismatches, follows(found), unlike, tuple(approximate))
+    return Verification(found, wrong, follows(found), unlike, tuple(approximate))
 
 
 def is_described(metadata: dict[str, str]) -> bool:
@@ -336,101 +329,3 @@ def _refuse_contradiction(plan: Plan, layout: dict[str, Any], facts: dict[str, s
             raise CheckpointError(
                 f"its metadata contradicts itself: {key} {facts[key]!r}, but the plan in it has {key} {planned!r}"
             )
-
-
-class _Stored(NamedTuple):
-    """The tensors of an open file."""
-
-    descriptor: int
-    path: str
-    offsets: dict[str, int]
-
-    def read(self, tensor: PlannedTensor, begin: int, bits: Array) -> Array:
-        """Fill `bits`, unsigned integers, with elements of a tensor from number `begin` on."""
-        at = self.offsets[tensor.name] + begin * bits.itemsize
-        if bits.size:
-            read_at(self.descriptor, at, bits.data.cast("B"), self.path, tensor.name)
-        return bits
-
-
-def _mismatches(
-    plan: Plan, stored: _Stored, progress: Progress | None, approximate: list[str]
-) -> Iterator[Mismatch]:
-    """Yield the first difference of each tensor; append the names of those that are right within a bound only."""
-    done, total = 0, plan.nbytes
-    for name, tensor in plan.items():
-        if tensor.distribution.by_element:
-            found = _first_difference(tensor, stored)
-        else:  # a part of it costs as much as the whole
-            found, differs = _whole_difference(tensor, stored)
-            if differs and found is None:
-                approximate.append(name)
-        if found is not None:
-            yield found
-        done += tensor.nbytes
-        if progress is not None:
-            progress(done, total, name)
-
-
-def _first_difference(tensor: PlannedTensor, stored: _Stored) -> Mismatch | None:
-    step = CHUNK_BYTES // tensor.dtype.itemsize
-    length = min(step, tensor.size)
-    made, bits = np.empty(length, tensor.dtype.bits), _bits(tensor, length)
-    for begin in range(0, tensor.size, step):
-        part = slice(begin, min(begin + step, tensor.size))
-        chunk, there = (buffer[: part.stop - begin] for buffer in (made, bits))
-        fill(tensor.state, (tensor.size,), tensor.distribution, dtype=tensor.dtype, out=chunk, index=part)
-        stored.read(tensor, begin, there)
-        expected = chunk.view(f"u{tensor.dtype.itemsize}")
-        found = _mismatch(tensor, begin, there, expected, expected != there)
-        if found is not None:
-            return found
-    return None
-
-
-def _whole_difference(tensor: PlannedTensor, stored: _Stored) -> tuple[Mismatch | None, bool]:
-    """Compare a tensor that is made whole, allowing each weight what another machine's LAPACK may change.
-
-    Returns
-    -------
-    mismatch : Mismatch or None
-        The first weight that no LAPACK would make.
-    differs : bool
-        Whether any weight differs.
-    """
-    whole = tensor.distribution.values(tensor.shape, tensor.state, whole_part(tensor.shape), None, None)
-    expected = narrowed(whole, tensor.dtype).reshape(-1)
-    there = stored.read(tensor, 0, _bits(tensor, tensor.size))
-    wrong = expected != there
-    differs = bool(wrong.any())
-    if differs:
-        slack = tensor.distribution.slack(tensor.shape, tensor.state)
-        least, greatest = (
-            _ordered(narrowed(bound, tensor.dtype).reshape(-1)) for bound in (whole - slack, whole + slack)
-        )
-        values = _ordered(there)
-        wrong &= (values < least) | (values > greatest)
-    return _mismatch(tensor, 0, there, expected, wrong), differs
-
-
-def _bits(tensor: PlannedTensor, size: int) -> Array:
-    """Return memory for the stored bits of `size` elements, little-endian as in the file."""
-    return np.empty(size, f"<u{tensor.dtype.itemsize}")
-
-
-def _ordered(bits: Array) -> Array:
-    """Return integers in the order of the values that `bits`, unsigned patterns of one float format, stand for."""
-    sign = 1 << (8 * bits.itemsize - 1)
-    magnitude = (bits & bits.dtype.type(sign - 1)).astype(np.int64)
-    ordered: Array = np.where(bits >= sign, -magnitude, magnitude)
-    return ordered
-
-
-def _mismatch(tensor: PlannedTensor, begin: int, stored: Array, expected: Array, wrong: Array) -> Mismatch | None:
-    if not wrong.any():
-        return None
-    first = int(wrong.argmax())
-    digits = 2 * tensor.dtype.itemsize
-    return Mismatch(
-        tensor.name, begin + first, f"{int(stored[first]):0{digits}x}", f"{int(expected[first]):0{digits}x}"
-    )

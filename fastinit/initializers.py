@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 from . import _core
-from ._engine import constructions, distributions, initializer
+from ._engine import constructions, distributions, divided, given, initializer
 from ._engine.axes import SPATIAL, Axes
 from ._engine.checks import as_choice, as_finite, as_nonnegative, as_shape, as_u64
 from ._engine.constructions import *  # noqa: F403
 from ._engine.constructions import Diagonal, agreed
 from ._engine.distributions import *  # noqa: F403
 from ._engine.distributions import CenteredUniform, Constant, Normal, Positions, TruncatedNormal
+from ._engine.divided import *  # noqa: F403
 from ._engine.gains import squared_gain
+from ._engine.given import *  # noqa: F403
 from ._engine.initializer import *  # noqa: F403
 from ._engine.initializer import Distribution, Initializer
 from .errors import DistributionError
@@ -32,6 +34,8 @@ if not TYPE_CHECKING:  # a type checker cannot read this sum, and takes what a s
     ]  # fmt: skip
     __all__ += constructions.__all__
     __all__ += distributions.__all__
+    __all__ += divided.__all__
+    __all__ += given.__all__
     __all__ += initializer.__all__
 
 MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")

@@ -9,95 +9,37 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self, SupportsIndex
 
 import numpy.typing as npt
 
 from . import _core
-from ._engine.checks import MAX_AXES, as_shape, as_u64, size_of
-from ._engine.dtypes import BY_NAME, DType
+from ._engine.checks import as_u64
+from ._engine.dtypes import DType
 from ._engine.fill import fill
-from ._engine.initializer import Distribution
-from ._engine.names import check_tensor_name, refuse_duplicates
+from ._engine.names import refuse_duplicates
 from ._engine.parts import Array, Index
 from ._engine.streams import prove_disjoint, stream_state
 from ._engine.targets import as_dtype
 from ._escaping import escaped
 from ._files.json_text import JsonText, cut_short, quoted
-from ._files.safetensors import METADATA
 from ._files.sources import Source, read_specs
-from ._files.specs import TensorSpec, too_long_though_empty
-from .errors import CheckpointError, InitializationError, InvalidTensorName, PlanError, StreamOverlap
+from ._files.specs import TensorSpec
+from .errors import CheckpointError, InitializationError, PlanError, StreamOverlap
+from .given_data import Data, checked_given, copied, read_given
+from .planned import PlannedTensor, check_copies, check_planned, part_of, read_planned, text_of
 from .policies import Choice, as_policy, decided
 from .policies.deciding import PolicyLike
 from .views.table import Table, counted, notebook
+
+__all__ = ["ORDERS", "VERSION", "Plan", "PlannedTensor", "is_plan"]
 
 VERSION = 1
 """Of the JSON text that a plan travels as."""
 
 ORDERS = ("named", "sequential")
 """Where a tensor's stream starts: at its name, or after the tensor before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedTensor:
-    """What one tensor will be.
-
-    Attributes
-    ----------
-    name : str
-        Its name, which also names its stream.
-    shape : tuple of int
-        Logical shape.
-    dtype : DType
-        Storage format; its name is taken too.
-    initializer : str
-        The initializer's name.
-    distribution : Distribution
-        What it is filled with.
-    state : int
-        Raw state of its stream: draw i is ``mix64(state + (i + 1) * gamma)``.
-
-    Examples
-    --------
-    >>> from fastinit import PlannedTensor
-    >>> from fastinit.initializers import Normal
-    >>> PlannedTensor("w", (3, 3), "float32", "normal", Normal(), state=17).nbytes
-    36
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: DType
-    initializer: str
-    distribution: Distribution
-    state: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", as_shape(self.shape))
-        object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
-        object.__setattr__(self, "state", as_u64(self.state, "state"))
-        if not hasattr(type(self.distribution), "draws_per_weight"):  # an initializer, say, that needs a shape
-            raise TypeError(
-                f"distribution must say what tensor {self.name!r} is filled with, got {self.distribution!r}; "
-                "an initializer gives one: initializer.for_shape(shape)"
-            )
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return size_of(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its data."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def draws(self) -> int:
-        """Draws it consumes."""
-        return self.size * self.distribution.draws_per_weight
 
 
 class Plan(Mapping[str, PlannedTensor]):
@@ -114,6 +56,8 @@ class Plan(Mapping[str, PlannedTensor]):
     order : str
         ``"named"``: every tensor has the stream of its name, so adding or reordering tensors changes no other.
         ``"sequential"``: all share the stream of the seed, one after the other, in the order of the specs.
+    given : mapping of str to array
+        The data of given tensors, as far as it is at hand: read-only views, checked against the digests.
 
     Examples
     --------
@@ -125,16 +69,25 @@ class Plan(Mapping[str, PlannedTensor]):
     dtype('float32')
     """
 
-    def __init__(self, seed: int, policy: str, order: str, tensors: list[PlannedTensor]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        policy: str,
+        order: str,
+        tensors: list[PlannedTensor],
+        given: Mapping[str, Array] | None = None,
+    ) -> None:
         _check_order(order)
         refuse_duplicates(tensor.name for tensor in tensors)
         for tensor in tensors:
-            _check(tensor)
+            check_planned(tensor)
         prove_disjoint((tensor.name, tensor.state, tensor.draws) for tensor in tensors)
         self.seed = seed
         self.policy = policy
         self.order = order
         self._tensors = {tensor.name: tensor for tensor in tensors}
+        check_copies(self._tensors)
+        self._given = checked_given(self._tensors, given or {})
         self._draws = sum(tensor.draws for tensor in tensors)
         self._nbytes = sum(tensor.nbytes for tensor in tensors)
 
@@ -223,6 +176,49 @@ class Plan(Mapping[str, PlannedTensor]):
         """Bytes of the whole model's data."""
         return self._nbytes
 
+    @property
+    def given(self) -> Mapping[str, Array]:
+        """The data of given tensors that is at hand, by their names."""
+        return MappingProxyType(self._given)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the given tensors whose data is not at hand; `with_given` reads it."""
+        return tuple(name for name, tensor in self.items() if tensor.is_given and self._data(tensor) is None)
+
+    def _data(self, tensor: PlannedTensor) -> Array | None:
+        return self._given.get(tensor.name, self._given.get(tensor.copy_of))
+
+    def with_given(self, source: Data) -> Self:
+        """Return the plan with the missing data of its given tensors.
+
+        Parameters
+        ----------
+        source : str, path or mapping of str to array
+            A ``.safetensors`` file that holds them, such as the checkpoint of the plan, or arrays by name. What
+            else it holds is left alone.
+
+        Raises
+        ------
+        PlanError
+            If it holds none of them, or data of another digest, dtype or shape.
+        CheckpointError
+            If the file is malformed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fastinit import Plan, PlannedTensor
+        >>> from fastinit.initializers import Given, digest_of
+        >>> mask = np.tri(3, dtype=bool)
+        >>> planned = PlannedTensor("mask", (3, 3), "bool", "given", Given(digest_of(mask)), state=0)
+        >>> plan = Plan(17, "mine", "named", [planned])
+        >>> plan.missing, plan.with_given({"mask": mask}).missing
+        (('mask',), ())
+        """
+        found = read_given(source, self.missing)
+        return type(self)(self.seed, self.policy, self.order, list(self.values()), {**self._given, **found})
+
     def array(self, name: str, *, out: object = None, index: Index | None = None) -> Array:
         """Return (a part of) the tensor called `name`, in `out` where given.
 
@@ -234,34 +230,34 @@ class Plan(Mapping[str, PlannedTensor]):
             Memory of the part's shape and the tensor's dtype (or of its bit patterns).
         index : int, slice, Ellipsis or a tuple of them, optional
             The part ``whole[index]``.
+
+        Raises
+        ------
+        PlanError
+            If it is given data that is not at hand.
         """
         tensor = self[name]
+        if tensor.is_given:
+            return copied(self._data(tensor), tensor, out, index)
         return fill(tensor.state, tensor.shape, tensor.distribution, dtype=tensor.dtype, out=out, index=index)
 
     def to_json(self) -> str:
-        """Return the plan as JSON text, from which `from_json` makes an equal plan on any machine."""
-        tensors = {
-            tensor.name: {
-                "dtype": tensor.dtype.name,
-                "shape": list(tensor.shape),
-                "scheme": tensor.initializer,
-                "content": tensor.distribution.to_json(),
-                "state": tensor.state,
-            }
-            for tensor in self.values()
-        }
+        """Return the plan as JSON text, from which `from_json` makes an equal plan on any machine.
+
+        Of given data it holds the digests; the bytes travel in a checkpoint.
+        """
         head = {"version": VERSION, "seed": self.seed, "policy": self.policy, "order": self.order}
-        return json.dumps({**head, "tensors": tensors})
+        return json.dumps({**head, "tensors": {name: tensor.to_json() for name, tensor in self.items()}})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the plan that `to_json` wrote; PlanError for anything else, in one sentence."""
         try:
             head, tensors = _walked(text)
-            if _part(head, "version") != VERSION:
+            if part_of(head, "version") != VERSION:
                 raise PlanError(f"its version is {quoted(head['version'])}; this fastinit reads {VERSION}")
-            seed, order, _ = (_part(head, key) for key in ("seed", "order", "tensors"))
-            return cls(as_u64(seed, "seed"), _text(head, "policy"), order, tensors)
+            seed, order, _ = (part_of(head, key) for key in ("seed", "order", "tensors"))
+            return cls(as_u64(seed, "seed"), text_of(head, "policy"), order, tensors)
         except StreamOverlap:  # it names the two tensors
             raise
         except (CheckpointError, InitializationError, TypeError, ValueError) as error:
@@ -280,7 +276,7 @@ class Plan(Mapping[str, PlannedTensor]):
                     "x".join(map(str, tensor.shape)) or "scalar",
                     tensor.dtype.name,
                     tensor.initializer,
-                    tensor.distribution.describe(),
+                    tensor.describe(),
                     tensor.draws,
                 )
                 for tensor in self.values()
@@ -303,30 +299,23 @@ class Plan(Mapping[str, PlannedTensor]):
         )
 
 
-def _stored_dtype(dtype: DType | npt.DTypeLike) -> DType:
-    """Return the dtype of a stored tensor; integers have names only."""
-    known = BY_NAME.get(dtype) if isinstance(dtype, str) else None
-    return known or as_dtype(dtype)[0]
+def is_plan(text: str | bytes) -> bool:
+    """Say by the first key whether JSON text is a plan: an entry of specs is an object with a dtype."""
+    walk = JsonText(text, "the text")
+    try:
+        for key in walk.members({}):
+            value = walk.value()
+            if key == "tensors":
+                return isinstance(value, dict) and not isinstance(value.get("dtype"), str)
+            return key in ("version", "seed", "policy", "order") and not isinstance(value, dict)
+    except CheckpointError:  # whoever reads the text says what is wrong with it
+        pass
+    return False
 
 
 def _check_order(order: str) -> None:
     if order not in ORDERS:
         raise PlanError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
-
-
-def _check(tensor: PlannedTensor) -> None:
-    """Refuse a tensor that could not be filled, by its name."""
-    check_tensor_name(tensor.name)
-    if tensor.name == METADATA:
-        raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
-    problem = too_long_though_empty(tensor.dtype, tensor.shape)
-    if problem:
-        raise PlanError(f"tensor {tensor.name!r} {problem}")
-    try:
-        tensor.distribution.prepare(tensor.dtype)
-        tensor.distribution.check(tensor.shape)
-    except (InitializationError, ValueError) as error:
-        raise PlanError(f"tensor {tensor.name!r}: {error}") from error
 
 
 def _walked(text: str) -> tuple[dict[str, Any], list[PlannedTensor]]:
@@ -338,38 +327,9 @@ def _walked(text: str) -> tuple[dict[str, Any], list[PlannedTensor]]:
             continue
         head[key] = True
         for name in walk.members(tensors, "its 'tensors'"):
-            tensors[name] = _read(name, walk.value())
+            tensors[name] = read_planned(name, walk.value())
     walk.end()
     return head, list(tensors.values())
-
-
-def _read(name: str, entry: object) -> PlannedTensor:
-    """Return the tensor that an entry of a plan's JSON describes."""
-    where = f"tensor {name!r}"
-    shape, dtype = _part(entry, "shape", where), _part(entry, "dtype", where)
-    if not isinstance(shape, list) or len(shape) > MAX_AXES:
-        raise PlanError(f"{where} needs a shape of at most {MAX_AXES} integers")
-    if not isinstance(dtype, str) or dtype not in BY_NAME:
-        raise PlanError(f"{where} has dtype {quoted(dtype)}; expected one of {', '.join(BY_NAME)}")
-    try:
-        distribution = Distribution.from_json(_part(entry, "content", where))
-        initializer, state = _text(entry, "scheme", where), _part(entry, "state", where)
-        return PlannedTensor(name, tuple(shape), BY_NAME[dtype], initializer, distribution, state)
-    except (TypeError, ValueError) as error:
-        raise PlanError(f"{where}: {error}") from error
-
-
-def _part(data: object, key: str, where: str = "it") -> Any:
-    if not isinstance(data, Mapping) or key not in data:
-        raise PlanError(f"{where} has no {key!r}")
-    return data[key]
-
-
-def _text(data: object, key: str, where: str = "it") -> str:
-    text = _part(data, key, where)
-    if not isinstance(text, str):
-        raise PlanError(f"{where} has {key} {quoted(text)}; expected a string")
-    return text
 
 
 def _planned(name: str, spec: TensorSpec, choice: Choice, stored_as: DType | None) -> PlannedTensor:

@@ -103,5 +103,4 @@ def _counted(names: list[str]) -> str:
 
 def _described(tensor: PlannedTensor) -> str:
     shape = "x".join(map(str, tensor.shape)) or "scalar"
-    parameters = tensor.distribution.describe()
-    return f"{tensor.initializer!r} {parameters} ({shape}, {tensor.dtype.name}, state {tensor.state:#x})"
+    return f"{tensor.initializer!r} {tensor.describe()} ({shape}, {tensor.dtype.name}, state {tensor.state:#x})"

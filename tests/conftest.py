@@ -1,6 +1,7 @@
 """Shared by all tests. `reference.py` beside this file is the independent judge of numbers."""
 
 import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -64,6 +65,16 @@ def safetensors_bytes(header, data=b"", *, length=None):
     """A .safetensors file: `header` is an object or raw bytes, `length` what its first 8 bytes claim."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+def peer(name):
+    """Import another library; where it is absent skip, or fail if FASTINIT_REQUIRE_PEERS demands it.
+
+    FASTINIT_REQUIRE_PEERS has libraries with commas between them, or 1 for all.
+    """
+    if {name.partition(".")[0], "1"} & set(os.environ.get("FASTINIT_REQUIRE_PEERS", "").split(",")):
+        return importlib.import_module(name)
+    return pytest.importorskip(name)
 
 
 @contextlib.contextmanager

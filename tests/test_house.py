@@ -153,7 +153,7 @@ def test_a_private_name_stays_at_home(name):
     assert not strange, f"fastinit.{name} takes private names of others: {', '.join(strange)}"
 
 
-HOMES = ("_engine.distributions", "_engine.constructions", "initializers")
+HOMES = ("_engine.distributions", "_engine.constructions", "_engine.divided", "_engine.given", "initializers")
 BASES = {"Initializer", "Distribution", "Moments"}
 """Questions about these are questions about a role, not about a formula."""
 

@@ -27,11 +27,13 @@ from fastinit.initializers import (
     DepthScaled,
     Diagonal,
     Dirac,
+    Given,
     Identity,
     Initializer,
     MuP,
     Normal,
     Orthogonal,
+    Parts,
     Positions,
     Residual,
     Scaled,
@@ -73,6 +75,8 @@ EVERY = [
     MuP((8, 4), xavier("normal")),
     Residual(Scaled(MuP((8, 4)), 2.0), 1),
     Positions(),
+    Parts(((((0, 1, 1),), ZEROS), (((1, 9, 1),), Normal(0.0, 0.02)))),
+    Given("0f" * 32),
 ]
 ids = [f"{initializer.name}-{number}" for number, initializer in enumerate(EVERY)]
 

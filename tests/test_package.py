@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import shutil
 
 import pytest
@@ -14,6 +15,15 @@ LISTS = {
     ".".join(("fastinit", *stub.parent.relative_to(PACKAGE).parts)): stub for stub in PACKAGE.rglob("__init__.pyi")
 }
 """{package: the stub that lists its public names}"""
+
+
+def imported(package):
+    """A package; the test is skipped where the framework that it serves is absent."""
+    return (
+        pytest.importorskip(package, exc_type=ImportError)
+        if package == "fastinit.torch"
+        else importlib.import_module(package)
+    )
 
 
 def listed(package):
@@ -29,13 +39,14 @@ def listed(package):
 
 
 def test_every_package_with_public_names_lists_them():
-    assert {"fastinit", "fastinit.lessons", "fastinit.propagation", "fastinit.diagnosis"} <= LISTS.keys()
+    expected = {"fastinit", "fastinit.lessons", "fastinit.propagation", "fastinit.diagnosis", "fastinit.torch"}
+    assert expected <= LISTS.keys()
 
 
 @pytest.mark.parametrize("package", sorted(LISTS))
 def test_the_stub_is_the_list_that_runs(package):
     """A type checker parses the stub and fastinit reads its lines: both must see the same names."""
-    module = importlib.import_module(package)
+    module = imported(package)
     names = [name for _, name in listed(package)]
     assert dir(module) == module.__all__ == sorted(names)
     assert len(names) == len(set(names))
@@ -45,7 +56,7 @@ def test_the_stub_is_the_list_that_runs(package):
 
 @pytest.mark.parametrize("package", sorted(LISTS))
 def test_every_public_name_resolves_at_its_home_and_is_documented(package):
-    module = importlib.import_module(package)
+    module = imported(package)
     for home, name in listed(package):
         if home == ".":
             value = importlib.import_module(f"{package}.{name}")
@@ -106,6 +117,24 @@ def test_without_ml_dtypes_a_narrow_array_names_the_extra(dtype):
     assert dtype in message
     assert "pip install 'fastinit-weights[dtypes]'" in message
     assert "out=" in message
+
+
+def test_without_torch_its_package_names_the_extra_and_the_rest_works():
+    hide = "import sys; sys.modules['torch'] = None; "
+    ended = run_python("-c", hide + "from fastinit import *; import fastinit.torch")
+    assert ended.stderr.splitlines()[-1] == (
+        "ImportError: fastinit.torch needs torch: pip install 'fastinit-weights[torch]'"
+    )
+    ended = run_python("-c", hide + "import fastinit; fastinit.zeros(2, out=[1, 2])")
+    assert "TypeError: out must be a numpy array" in ended.stderr
+
+
+def test_a_torch_that_is_broken_says_so_itself(tmp_path):
+    """ "pip install torch" would send the user in a circle."""
+    (tmp_path / "torch.py").write_text("import a_library_that_is_gone")
+    path = f"{ROOT}{os.pathsep}{tmp_path}"
+    ended = run_python("-c", "import fastinit.torch", cwd=tmp_path, env={"PYTHONPATH": path})
+    assert ended.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'a_library_that_is_gone'"
 
 
 def test_without_the_extras_a_whole_model_is_written_verified_and_shown(tmp_path):

@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 from fastinit import _core
 from fastinit._engine.distributions import Normal, TruncatedNormal
 from fastinit._engine.fill import fill
-from fastinit._engine.truncation import _constants, constants
+from fastinit._engine.truncation import _constants, constants, standard_bounds
 from fastinit.errors import DistributionError
 
 K_LIMIT = 2**53
@@ -309,6 +309,51 @@ def test_the_callers_decimal_context_has_no_say():
             context.traps[signal] = True
         assert [constants(*pair) for pair in bounds] == expected
         assert not any(context.flags.values())
+
+
+# ---- bounds in the units of the weights --------------------------------------------------------------
+
+
+def cases(count):
+    """(mean, std, low, high) of all magnitudes, with the mean inside and far outside."""
+    rng = random.Random(17)
+    for _ in range(count):
+        mean = rng.choice([0.0, rng.gauss(0, 1) * 10 ** rng.uniform(-9, 9)])
+        std = 10 ** rng.uniform(-9, 9)
+        middle = rng.choice([mean, mean + std * rng.uniform(-9, 9), rng.gauss(0, 1)])
+        bounds = sorted(middle + std * rng.gauss(0, 3) for _ in range(2))
+        if bounds[0] < bounds[1]:
+            yield mean, std, *bounds
+
+
+def test_bounds_in_weight_units_hold_and_are_not_wasted():
+    """-0.7 less 0.1, over 0.3, comes back as -0.7 or one step outside of it. numpy's arithmetic judges."""
+    for mean, std, low, high in cases(20_000):
+        lower, upper = standard_bounds(mean, std, low, high)
+        reached = np.float64(mean) + np.float64(std) * np.array([lower, upper])
+        step = max(math.ulp(mean), math.ulp(low), math.ulp(high), math.ulp(low - mean), math.ulp(high - mean))
+        where = (mean, std, low, high)
+        assert low <= reached[0] <= low + 3 * step, where
+        assert high - 3 * step <= reached[1] <= high, where
+
+
+def test_bounds_in_weight_units_at_the_ends_of_float64():
+    assert standard_bounds(0.0, 0.02, -0.04, INF) == (-2.0, INF)
+    assert standard_bounds(0.5, 0.25, -INF, 0.25) == (-INF, -1.0)
+    assert standard_bounds(0.0, 2.0**-1074, -(2.0**-1073), 1.0) == (-2.0, math.nextafter(INF, 0.0))
+    lower, upper = standard_bounds(1e308, 1e-308, -1e308, 1.5e308)
+    assert lower < -1e300
+    assert upper > 1e300
+
+
+@pytest.mark.parametrize("mode", host.ROUNDING)
+def test_a_hosts_rounding_mode_changes_no_bound(mode):
+    expected = [standard_bounds(*case) for case in cases(500)]
+    given = list(cases(500))
+    standard_bounds.cache_clear()
+    with host.rounding(mode):
+        found = [standard_bounds(*case) for case in given]
+    assert found == expected
 
 
 def test_no_spread_is_the_mean():

@@ -7,6 +7,7 @@ its weight, interval and roundings; the arithmetic is in ``csrc/``. Read `Distri
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
 from dataclasses import dataclass
@@ -69,6 +70,10 @@ class Constant(Distribution):  # noqa: PLW1641  # dataclass makes the hash
         """Return the value, for a target of integers."""
         return np.asarray(self.value)
 
+    def affine(self, factor: float, offset: float) -> Distribution | None:
+        """Return the constant that every weight becomes."""
+        return Constant(factor * self.value + offset)
+
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments(self.value, 0.0)
 
@@ -78,7 +83,24 @@ class Constant(Distribution):  # noqa: PLW1641  # dataclass makes the hash
         return self.value, self.value
 
 
+def between(low: float, high: float) -> Distribution | None:
+    """Return the uniform distribution between two bounds in any order, centered where they are opposite."""
+    low, high = min(low, high), max(low, high)
+    if low == -high and high > 0:
+        return CenteredUniform(high)
+    return Uniform(low, high) if low < high and math.isfinite(high - low) else None
+
+
+def _alike(bound: float, other: float) -> bool:
+    """Say whether two bounds, in standard deviations, cut off the same to a millionth, or nothing at all."""
+    return math.isclose(bound, other, rel_tol=1e-6, abs_tol=1e-6) or (
+        min(abs(bound), abs(other)) > LARGEST_NORMAL and (bound > 0) == (other > 0)
+    )
+
+
 def _holds(dtype: DType, value: float) -> bool:
+    if dtype.is_foreign:
+        return False
     held = np.iinfo(dtype.bits)
     return bool(held.min <= value <= held.max and value == int(value))
 
@@ -126,6 +148,10 @@ class Uniform(Distribution):
         """
         low, high = (self._times(bound, factor, p, q) for bound in (self.low, self.high))
         return Normal(low, 0.0) if _meet(low, high) else Uniform(low, high)
+
+    def affine(self, factor: float, offset: float) -> Distribution | None:
+        """Return the uniform distribution between the changed bounds."""
+        return between(factor * self.low + offset, factor * self.high + offset)
 
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments((self.low + self.high) / 2, (self.high - self.low) / math.sqrt(12), -1.2)
@@ -197,6 +223,10 @@ class CenteredUniform(Distribution):
         """The numbers that the kernel is given."""
         return (self.limit,)
 
+    def affine(self, factor: float, offset: float) -> Distribution | None:
+        """Return the uniform distribution between the changed bounds, centered where it still is."""
+        return between(offset - factor * self.limit, offset + factor * self.limit)
+
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments(0.0, self.limit / math.sqrt(3), -1.2)
 
@@ -255,6 +285,10 @@ class Normal(Distribution):
     def parameters(self) -> tuple[float, ...]:
         """The numbers that the kernel is given."""
         return (self.mean, self.std)
+
+    def affine(self, factor: float, offset: float) -> Distribution | None:
+        """Return the normal distribution of the changed mean and spread."""
+        return Normal(factor * self.mean + offset, abs(factor) * self.std)
 
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         return Moments(self.mean, self.std, 0.0)
@@ -321,6 +355,19 @@ class TruncatedNormal(Distribution):
     def parameters(self) -> tuple[float, ...]:
         """The numbers that the kernel is given: the parameters, and the constants that depend on the bounds."""
         return (self.mean, self.std, self.lower, self.upper, *truncation.constants(self.lower, self.upper))
+
+    def affine(self, factor: float, offset: float) -> Distribution | None:
+        """Return it with mean, spread and, for a negative factor, sides changed."""
+        lower, upper = (self.lower, self.upper) if factor >= 0 else (-self.upper, -self.lower)
+        return TruncatedNormal(factor * self.mean + offset, abs(factor) * self.std, lower, upper)
+
+    def clamped(self, low: float, high: float) -> Distribution | None:
+        """Return it with these bounds where they are its own but for their rounding; nothing may be cut off."""
+        if not self.std:
+            return Distribution.clamped(self, low, high)
+        lower, upper = (low - self.mean) / self.std, (high - self.mean) / self.std
+        is_same = all(map(_alike, (self.lower, self.upper), (lower, upper)))
+        return dataclasses.replace(self, lower=lower, upper=upper) if is_same else None
 
     def _moments(self, shape: Shape) -> Moments:  # noqa: ARG002
         _, z, mass = probability.truncated_mass(self.lower, self.upper)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,10 @@ def fill(
         if target.nbytes <= _SMALL_BYTES and _drawn_at_once(target, chosen, distribution, state, part):
             return out  # type: ignore[return-value]
     spec = distribution.prepare(chosen)
+    if distribution.is_divided:
+        filled = allocate(part.shape, exact or chosen.numpy) if target is None else target
+        _fill_regions(filled, chosen, distribution.regions(shape, index), state, threads)
+        return filled if target is None else out  # type: ignore[return-value]
     values = None if spec is not None else distribution.values(shape, state, part, index, threads)
     result: Any = out
     if target is None:
@@ -88,6 +93,23 @@ def fill(
     elif values is not None:
         _store(target, chosen, values)
     return result  # type: ignore[no-any-return]
+
+
+def _fill_regions(
+    target: Array,
+    dtype: DType,
+    regions: Iterable[tuple[Distribution, tuple[slice, ...], Part]],
+    state: int,
+    threads: int | None,
+) -> None:
+    """Fill each region of a target in its place; nothing of the target's size is made."""
+    for distribution, region, part in regions:
+        place = target[(*region, ...)]  # type: ignore[arg-type]  # the Ellipsis keeps an array of an element, not the element
+        spec = distribution.prepare(dtype)
+        if spec is not None:
+            run(_job(spec, place, dtype, state, part), threads)
+        else:
+            _store(place, dtype, distribution.values(part.shape, state, part, None, threads))
 
 
 def _new_and_small(distribution: Distribution, state: int, part: Part) -> Array | None:

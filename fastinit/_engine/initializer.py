@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 import numpy.typing as npt
@@ -148,8 +148,14 @@ class Initializer:
         kind = parameters.pop("kind", None)
         if not isinstance(kind, str):
             raise ValueError(f"an initializer needs a kind, one of {', '.join(kinds)}; got {kind!r}")
-        made: Self = _made(kinds[as_choice(kind, kinds, "kind of initializer")], parameters)
+        known = kinds[as_choice(kind, kinds, "kind of initializer")]
+        made: Self = _made(known, known.decoded(parameters))
         return made
+
+    @classmethod
+    def decoded(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that a JSON object's parameters describe."""
+        return parameters
 
     def _set(self, **values: Any) -> None:
         """Put checked values in place of those given; for ``__post_init__``."""
@@ -175,6 +181,10 @@ class Distribution(Initializer):
     """What makes its parameters an interval, for an error."""
     by_element: ClassVar[bool] = True
     """Whether an element can be made without the others."""
+    is_divided: ClassVar[bool] = False
+    """Whether `regions` says what is drawn where."""
+    is_given: ClassVar[bool] = False
+    """Whether its elements are data that no stream makes."""
 
     def at(self, axes: Axes) -> Distribution:
         """Return itself: the axes change nothing."""
@@ -206,6 +216,10 @@ class Distribution(Initializer):
         """Return the values of a part, where `prepare` said that no kernel serves."""
         raise NotImplementedError
 
+    def regions(self, shape: Shape, index: Index | None) -> Iterator[tuple[Distribution, tuple[slice, ...], Part]]:
+        """Yield what the regions of ``whole[index]`` are filled with, where `is_divided`."""
+        raise NotImplementedError
+
     def check(self, shape: Shape) -> None:
         """Refuse a shape that it cannot have."""
 
@@ -213,6 +227,15 @@ class Distribution(Initializer):
         """Return it with every weight times ``factor / sqrt(p / q)``; the arithmetic is C's."""
         changed = {name: self._times(getattr(self, name), factor, p, q) for name in self.scales}
         return dataclasses.replace(self, **changed)  # type: ignore[type-var]  # every distribution is a dataclass
+
+    def affine(self, factor: float, offset: float) -> Distribution | None:
+        """Return what ``factor * weight + offset`` is; None where no distribution here says so."""
+        return self.rescaled(factor) if factor >= 0 and not offset else None
+
+    def clamped(self, low: float, high: float) -> Distribution | None:
+        """Return what a weight clamped to [low, high] is; None where no distribution here says so."""
+        least, largest = self.support
+        return self if low <= least and largest <= high else None
 
     def _times(self, x: float, factor: float, p: float, q: float) -> float:
         if factor < 0:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from ..errors import DuplicateName, EmptyName, EmptyNameSegment, InvalidNameCharacter, InvalidTensorName
 
@@ -15,6 +15,8 @@ NAME_LIMIT = 1 << 13
 """The most characters of a tensor's name; the longest names in the wild have about a hundred."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # Unicode's categories Cc and Cs, whole
+_NUMBER = re.compile("[0-9]+")
+_GROUPS = 8  # patterns that `grouped` names one by one
 _DOT = ord(".")
 _ALLOWED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_")
 
@@ -78,6 +80,19 @@ def check_tensor_name(name: str) -> None:
         is_surrogate = 0xD800 <= character <= 0xDFFF
         kind = "a lone surrogate, which UTF-8 cannot carry," if is_surrogate else "a control character"
         raise InvalidTensorName(name, f"has {kind} at index {found.start()} (U+{character:04X})")
+
+
+def grouped(names: Collection[str]) -> str:
+    """Name many tensors at once: ``'h.*.attn.bias' (12 tensors), 'mask'``; a star stands for a number."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_NUMBER.sub("*", name), []).append(name)
+    shown = [_group(pattern, alike) for pattern, alike in groups.items()]
+    return ", ".join([*shown[:_GROUPS], *([f"{len(shown) - _GROUPS:,} more"] if len(shown) > _GROUPS else [])])
+
+
+def _group(pattern: str, names: Sequence[str]) -> str:
+    return repr(names[0]) if len(names) == 1 else f"{pattern!r} ({len(names):,} tensors)"
 
 
 def refuse_duplicates(names: Iterable[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import EllipsisType
@@ -26,6 +29,21 @@ class Part:
     first: int
     draws: tuple[int, ...]
 
+    @classmethod
+    def of(cls, shape: tuple[int, ...], first: int, draws: Iterable[int]) -> Part:
+        """Return the part of these numbers, taken round the cycle of 2**64 draws."""
+        return cls(shape, first % U64_LIMIT, tuple(step % U64_LIMIT for step in draws))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which numbers of an axis an entry of an index takes: ``start + i * step`` for i below `count`."""
+
+    start: int
+    step: int
+    count: int
+    keeps_axis: bool
+
 
 def locate(shape: tuple[int, ...], index: Index | None) -> Part:
     """Return the part ``whole[index]`` of a tensor of `shape` (None: the whole), as numpy would cut it.
@@ -40,15 +58,7 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
     whole = whole_part(shape)
     if index is None:
         return whole
-    entries = list(index) if isinstance(index, tuple) else [index]
-    gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
-    if len(gaps) > 1:
-        raise IndexError("index= may hold one Ellipsis only")
-    missing = len(shape) - (len(entries) - len(gaps))
-    if missing < 0:
-        raise IndexError(f"index= has {len(entries)} entries, but shape {shape} has {len(shape)} axes")
-    gap = gaps[0] if gaps else len(entries)
-    entries[gap : gap + len(gaps)] = [slice(None)] * missing
+    entries = _entries(shape, index)
     part_shape, first, draws = [], 0, []
     for axis, (entry, length, step) in enumerate(zip(entries, shape, whole.draws, strict=True)):
         if isinstance(entry, slice):
@@ -64,6 +74,58 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
                 raise IndexError(f"index {position} is out of bounds for axis {axis} of length {length}")
             first += position % length * step
     return Part(tuple(part_shape), first % U64_LIMIT, tuple(draws))
+
+
+def _entries(shape: tuple[int, ...], index: Index) -> list[IndexEntry]:
+    """Return an entry for each axis: slices of the whole axis where the index has an Ellipsis or ends."""
+    entries = list(index) if isinstance(index, tuple) else [index]
+    gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
+    if len(gaps) > 1:
+        raise IndexError("index= may hold one Ellipsis only")
+    missing = len(shape) - (len(entries) - len(gaps))
+    if missing < 0:
+        raise IndexError(f"index= has {len(entries)} entries, but shape {shape} has {len(shape)} axes")
+    gap = gaps[0] if gaps else len(entries)
+    entries[gap : gap + len(gaps)] = [slice(None)] * missing
+    return entries
+
+
+def row_major(shape: tuple[int, ...], most: int) -> Iterator[tuple[int, Index, tuple[int, ...]]]:
+    """Cut a tensor into runs of at most `most` elements, in row-major order.
+
+    Yields
+    ------
+    begin : int
+        Number of the run's first element.
+    index : tuple
+        What `locate` takes of the whole.
+    shape : tuple of int
+        The run's.
+    """
+    if 0 in shape:
+        return
+    axis = next((axis for axis in range(len(shape)) if math.prod(shape[axis + 1 :]) <= most), 0)
+    inner, begin = shape[axis + 1 :], 0
+    rows = max(1, most // math.prod(inner))
+    for before in itertools.product(*map(range, shape[:axis])):
+        for first in range(0, shape[axis] if shape else 1, rows):
+            cut = slice(first, min(first + rows, shape[axis])) if shape else ...
+            run = (cut.stop - first, *inner) if isinstance(cut, slice) else ()
+            yield begin, (*before, cut), run
+            begin += math.prod(run)
+
+
+def spans(shape: tuple[int, ...], index: Index | None) -> list[Span]:
+    """Return which numbers of each axis an index takes that `locate` accepts."""
+    entries = _entries(shape, ... if index is None else index)
+    return [_span(entry, length) for entry, length in zip(entries, shape, strict=True)]
+
+
+def _span(entry: IndexEntry, length: int) -> Span:
+    if isinstance(entry, slice):
+        span = range(*entry.indices(length))
+        return Span(span.start, span.step, _span_length(span), keeps_axis=True)
+    return Span(as_index(entry, "an index= entry") % length, 1, 1, keeps_axis=False)
 
 
 @lru_cache(maxsize=1024)

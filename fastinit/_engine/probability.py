@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,7 @@ LARGEST_NORMAL = 8.2924
 
 _NEGLIGIBLE = 80.0  # exp(-80 / 2) of the largest density is below float64's resolution
 _MILLS_FROM = 5.0  # standard deviations, from where the continued fraction of `mass_above` is exact in 40 terms
+_ONE_MEAN = 1e-3  # standard deviations by which the means of parts may differ and count as one
 
 
 class Moments(NamedTuple):
@@ -48,6 +50,43 @@ class Moments(NamedTuple):
     kurtosis_error: float = math.sqrt(24)
     likeliest: float = 0.0
     is_stored: bool = False
+
+
+def mixture(parts: Sequence[Moments], shares: Sequence[float]) -> Moments:
+    """Return the moments of a tensor of which each share of the weights has the moments of a part."""
+    mean = math.fsum(share * part.mean for share, part in zip(shares, parts, strict=True))
+    variance = math.fsum(s * (p.std**2 + (p.mean - mean) ** 2) for s, p in zip(shares, parts, strict=True))
+    kurtosis, error = _mixed_kurtosis(parts, shares, mean, math.sqrt(variance))
+    return Moments(
+        mean,
+        math.sqrt(variance),
+        kurtosis,
+        error,
+        likeliest=_likeliest(parts, shares),
+        is_stored=any(part.is_stored for part in parts),
+    )
+
+
+def _mixed_kurtosis(
+    parts: Sequence[Moments], shares: Sequence[float], mean: float, std: float
+) -> tuple[float | None, float]:
+    """Return the kurtosis and its error, where all means are one: elsewhere it takes third moments."""
+    drawn = [(share, part) for share, part in zip(shares, parts, strict=True) if part.std]
+    one_mean = all(abs(part.mean - mean) <= _ONE_MEAN * std for part in parts)
+    if not drawn or not one_mean or any(part.kurtosis is None for _, part in drawn):
+        return None, math.sqrt(24)
+    fourth = math.fsum(share * part.std**4 * ((part.kurtosis or 0.0) + 3) for share, part in drawn)
+    share = math.fsum(share for share, _ in drawn)
+    return fourth / std**4 - 3, max(part.kurtosis_error for _, part in drawn) / share**1.5
+
+
+def _likeliest(parts: Sequence[Moments], shares: Sequence[float]) -> float:
+    """Return the share of the most frequent value: that of a constant, or of a part's most frequent one."""
+    found: dict[float, float] = {}
+    for share, part in zip(shares, parts, strict=True):
+        value = part.mean if not part.std else math.inf
+        found[value] = found.get(value, 0.0) + share * (part.likeliest if part.std else 1.0)
+    return max(found.values())
 
 
 def moments_of(values: Array, mass: Array) -> Moments:

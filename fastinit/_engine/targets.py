@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,8 @@ def target_of(out: object) -> Array:
         try:
             array = np.asarray(memoryview(out))  # type: ignore[arg-type]
         except TypeError:
-            hint = "; pass what its .numpy() returns, which shares its memory" if hasattr(out, "numpy") else ""
             raise TypeError(
-                f"out must be a numpy array or another writable buffer, got {type(out).__name__}{hint}"
+                f"out must be a numpy array or another writable buffer, got {type(out).__name__}{_hint(out)}"
             ) from None
     flags = array.flags
     if not flags.writeable:
@@ -59,6 +59,21 @@ def target_of(out: object) -> Array:
             "pass an array whose elements are distinct, not a broadcast view"
         )
     return array
+
+
+def _hint(out: object) -> str:
+    """Say what to type for an object without a buffer.
+
+    A torch tensor is not filled here, though numpy could write to its memory: autograd would not notice, and a
+    gradient would be wrong without a word. `fastinit.torch` tells it, which this floor may not import.
+    """
+    torch = sys.modules.get("torch")  # never imported: without it there is no tensor
+    if isinstance(out, getattr(torch, "Tensor", ())):
+        return (
+            "; for a torch tensor call fastinit.torch.xavier_uniform_(tensor, generator=17) or its like, or any "
+            "function inside `with fastinit.torch.writing(tensor) as (out, dtype):`, so that autograd knows"
+        )
+    return "; pass what its .numpy() returns, which shares its memory" if hasattr(out, "numpy") else ""
 
 
 def overlaps_itself(array: Array) -> bool:

@@ -6,8 +6,11 @@ exact reals, computed here in `decimal` with no function of the C library, so th
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, getcontext, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 FAR = 5
@@ -20,6 +23,9 @@ _CONTEXT = Context(prec=_DIGITS, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=M
 _SERIES_ENDS = 4  # below, Phi - 1/2 by its series; from here up, Q by its continued fraction
 _FRACTION_TERMS = 600  # at 4, exp(-8 sqrt(1200)) is below 10^-120
 _LARGEST_EXPONENT = 3000  # exp(-3000) is 0 in float64
+
+_LARGEST = Fraction(sys.float_info.max)
+_STEPS_INWARD = 8  # two roundings lead out by two steps at most; more only among subnormals
 
 Constants = tuple[float, float, float, float]
 
@@ -45,6 +51,45 @@ def constants(lower: float, upper: float) -> Constants:
     of those are equal, and neither arithmetic nor a conversion can be trusted.
     """
     return _constants(*struct.unpack("<2Q", struct.pack("<2d", lower, upper)))
+
+
+@lru_cache(maxsize=1024)
+def standard_bounds(mean: float, std: float, low: float, high: float) -> tuple[float, float]:
+    """Return bounds in the units of the weights as standard deviations from the mean.
+
+    Parameters
+    ----------
+    mean, std : float
+        Of the normal before it is truncated; finite, ``std > 0``.
+    low, high : float
+        Least and greatest weight; may be infinite.
+
+    Notes
+    -----
+    A kernel's bound is ``mean + std * bound``, with two roundings, and they may lead one step out of [low, high]:
+    then the next bound further in is taken. All arithmetic is exact, so the host's rounding mode changes nothing.
+    """
+    return _standard_bound(mean, std, low, math.inf), _standard_bound(mean, std, high, -math.inf)
+
+
+def _standard_bound(mean: float, std: float, bound: float, inward: float) -> float:
+    if math.isinf(bound):
+        return bound
+    middle, spread = Fraction(mean), Fraction(std)
+    found = _nearest((Fraction(bound) - middle) / spread)
+    for _ in range(_STEPS_INWARD):
+        product = _nearest(spread * Fraction(found)) if math.isfinite(found) else found
+        reached = _nearest(middle + Fraction(product)) if math.isfinite(product) else product
+        if reached == bound or (reached > bound) == (inward > 0):
+            break
+        found = math.nextafter(found, inward)
+    return found
+
+
+def _nearest(x: Fraction) -> float:
+    """Return the float64 nearest to x; Python's own quotient of two integers obeys the host's rounding mode."""
+    size = _rounded(abs(x)) if abs(x) <= _LARGEST else math.inf
+    return -size if x < 0 else size
 
 
 @lru_cache(maxsize=1024)
@@ -76,7 +121,7 @@ def _exact(bits: int) -> Decimal:
     return Decimal(f"{'-' * sign}{digits}E{tens}")
 
 
-def _rounded(x: Decimal) -> float:
+def _rounded(x: Decimal | Fraction) -> float:
     """Return the float64 nearest to x >= 0, ties to even."""
     if not x:
         return 0.0

@@ -30,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the .safetensors file to write; may be MODEL itself, which is then initialized again",
     )
+    parser.add_argument(
+        "--given",
+        metavar="FILE",
+        help="the .safetensors file that holds the data which a plan gives by digest: tables, masks",
+    )
     parser.add_argument("--memset", action="store_true", help="compare with libc's memset of the same size")
     add_quiet(parser)
 
@@ -38,9 +43,8 @@ def run(options: argparse.Namespace) -> int:
     """Write the model and print the time that took."""
     from ..checkpoint import write_checkpoint  # noqa: PLC0415
 
-    if options.model.endswith(".json"):
-        refuse_overwriting(options, [options.model])
-    plan = plan_of(options)
+    refuse_overwriting(options, _texts(options))
+    plan = _complete(plan_of(options), options.given)
     with Stoppable(), Progress("init", options.quiet) as progress:
         written = write_checkpoint(plan, options.out, progress)
     facts, line = _described(options.out, plan, written)
@@ -51,6 +55,30 @@ def run(options: argparse.Namespace) -> int:
         lines.append(line)
     print_either(options, facts, lines)
     return GOOD
+
+
+def _texts(options: argparse.Namespace) -> list[str]:
+    """Return the texts that it reads, which no checkpoint may replace."""
+    is_text = options.model is not None and options.model.endswith(".json")
+    return [*[options.model] * is_text, *[options.plan] * (options.plan is not None)]
+
+
+def _complete(plan: Plan, given: str | None) -> Plan:
+    """Return the plan with all the data that it gives by digest, or refuse before anything is written."""
+    from .._engine.names import grouped  # noqa: PLC0415
+    from ..errors import PlanError  # noqa: PLC0415
+
+    if given is not None:
+        if not plan.missing:
+            raise ValueError(f"--given {given} holds data, but the plan gives none by digest; leave it out")
+        plan = plan.with_given(given)
+    if plan.missing:
+        beside = f", which {given} does not hold" if given else ""
+        raise PlanError(
+            f"the plan has digests but no data of {grouped(plan.missing)}{beside}; --given FILE names the "
+            ".safetensors file that holds it, such as a checkpoint of the plan"
+        )
+    return plan
 
 
 def _described(file: str, plan: Plan, written: Written) -> tuple[dict[str, Any], str]:

@@ -39,20 +39,23 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the model, and the options that make its plan."""
     parser.add_argument(
         "model",
+        nargs="?",
         metavar="MODEL",
-        help="a .safetensors file (its header is enough), a .json of specs, or a bundled name such as gpt2-124m",
+        help="a .safetensors file (its header is enough), a .json of specs or of a plan, or a bundled name such "
+        "as gpt2-124m",
     )
-    add_seed(parser)
+    parser.add_argument(
+        "--plan", metavar="PLAN.json", help="instead of MODEL: a plan, as `fastinit show --json` prints one"
+    )
+    parser.add_argument("--seed", type=int, help="0 to 2**64 - 1 (default 17)")
     parser.add_argument(
         "--policy",
-        default="xavier",
         metavar="NAME_OR_FILE.toml",
         help="the rules that choose initializers: xavier (default), gpt2, llama and so on, or a file of your own",
     )
     add_rules(parser)
     parser.add_argument(
         "--order",
-        default="named",
         choices=("named", "sequential"),
         help="a stream per tensor name (default), or the seed's one stream in the model's order",
     )
@@ -60,11 +63,40 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """Return the plan of the model and the options of `add_plan`."""
+    """Return the plan of the model and the options of `add_plan`, or the plan that a file holds."""
     from ..plan import Plan  # noqa: PLC0415
 
-    dtype = dtype_of(options)
-    return Plan.from_specs(options.model, options.seed, policy_of(options), order=options.order, dtype=dtype)
+    path = _plan_file(options)
+    if path is not None:
+        _refuse_choices(options, path)
+        return _read_plan(path)
+    seed, order = 17 if options.seed is None else options.seed, options.order or "named"
+    return Plan.from_specs(options.model, seed, policy_of(options), order=order, dtype=dtype_of(options))
+
+
+def _plan_file(options: argparse.Namespace) -> str | None:
+    """Return the file of a plan that --plan or MODEL names; None where MODEL is specs."""
+    if (options.model is None) == (options.plan is None):
+        raise ValueError("name a MODEL, or a plan by --plan PLAN.json: one of the two")
+    return options.plan or (options.model if _holds_plan(options.model) else None)
+
+
+def _holds_plan(path: str) -> bool:
+    if not path.endswith(".json") or not os.path.isfile(path):
+        return False
+    from .._files.opening import read_bounded  # noqa: PLC0415
+    from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
+    from ..plan import is_plan  # noqa: PLC0415
+
+    return is_plan(read_bounded(Path(path), HEADER_LIMIT, "a plan"))
+
+
+def _refuse_choices(options: argparse.Namespace, path: str) -> None:
+    """Refuse the options that would choose what a plan has chosen."""
+    choices = ("seed", "policy", "order", "dtype", "rule", "skip")
+    given = [name for name in choices if getattr(options, name) not in (None, [])]
+    if given:
+        raise ValueError(f"{path} is a plan, which already says its {given[0]}; leave out --{given[0]}")
 
 
 def add_rules(parser: argparse.ArgumentParser) -> None:

@@ -108,7 +108,7 @@ def of_planned(tensor: PlannedTensor, stored_as: DType | None = None) -> Expecte
         source=f"the plan's {escaped(tensor.initializer)}",
         low=low,
         high=high,
-        is_drawn=distribution.draws_per_weight > 0,
+        is_drawn=tensor.draws > 0,  # a copy is equal to its original, and draws nothing
         distribution=distribution,
         **moments._asdict(),
     )

@@ -21,6 +21,7 @@ from ..policies import Choice, Verdict, as_policy, sorted_out
 from ..policies.deciding import PolicyLike
 from . import by_name
 from .expected import Expected, of_planned
+from .given import given_data, other_digests
 from .globs import Globs
 from .measured import Measured, measured
 from .result import NOT_READ, Diagnosis, Finding, TensorDiagnosis
@@ -101,16 +102,18 @@ def diagnose(
         checked.refuse_idle([tensor.name for tensor in tensors if tensor.spec.dtype.is_float])
         planned = _planned(Path(path), tensors, header, plan, seed, policy)
         expected = {t.name: checked.expected(t.name) or _expected(t, planned.get(t.name)) for t in tensors}
-        weights = [tensor for tensor in tensors if tensor.spec.dtype.is_float and tensor.spec.size]
+        given = given_data(tensors, planned, expected)
+        weights = [t for t in tensors if t.spec.dtype.is_float and t.spec.size and t.name not in given]
         gathered = dict(zip((t.name for t in weights), summaries(weights, threads, progress), strict=True))
         findings = [] if plan is None else list(differences(tensors, plan, expected))
+        findings += other_digests(tensors, planned, given)
         found = {}
         for tensor in weights:
             found[tensor.name], faulty = _judge(tensor, gathered[tensor.name], expected[tensor.name])
             findings += faulty
         findings += equal(weights, gathered, expected)
         drawn = first_draws(weights, planned) if planned else None
-    return Diagnosis(str(path), _tensors(tensors, found, expected, findings), tuple(findings), drawn)
+    return Diagnosis(str(path), _tensors(tensors, found, expected, given, findings), tuple(findings), drawn)
 
 
 def _check(plan: object, policy: object) -> None:
@@ -184,6 +187,7 @@ def _tensors(
     tensors: Sequence[StoredTensor],
     found: Mapping[str, Measured],
     expected: Mapping[str, Expected | None],
+    given: Mapping[str, bool],
     findings: Sequence[Finding],
 ) -> tuple[TensorDiagnosis, ...]:
     """Put each tensor's numbers, expectation and verdict together."""
@@ -193,8 +197,8 @@ def _tensors(
             kinds.setdefault(name, []).append(finding.kind)
 
     def verdict(t: StoredTensor) -> str:
-        good = "good" if expected[t.name] and t.name in found else ""
-        unread = [NOT_READ] if t.spec.dtype.is_foreign else []
+        good = "good" if given.get(t.name) or (expected[t.name] and t.name in found) else ""
+        unread = [NOT_READ] if t.spec.dtype.is_foreign and not given.get(t.name) else []
         return ", ".join([*kinds.get(t.name, ()), *unread]) or good
 
     return tuple(TensorDiagnosis(t.name, t.spec, found.get(t.name), expected[t.name], verdict(t)) for t in tensors)

@@ -142,7 +142,7 @@ class Diagnosis(Result):
 
     def conclusions(self) -> list[str]:
         """Return sentences on the draws, where there is a plan, on what was not read, and on the whole."""
-        judged = sum(bool(tensor.verdict) and not tensor.spec.dtype.is_foreign for tensor in self.tensors)
+        judged = sum(bool(tensor.verdict) and NOT_READ not in tensor.verdict for tensor in self.tensors)
         found = counted(len(self.findings), "finding") if self.findings else "nothing wrong found"
         whole = f"{self.path}: {counted(len(self.tensors), 'tensor')}, {judged:,} judged, {found}"
         return [*self._on_the_draws(), *self._on_the_unread(), whole]
@@ -157,7 +157,7 @@ class Diagnosis(Result):
         return [f"{equal:,} of {tensors} {begin} with the very weights the plan draws{doubt}"]
 
     def _on_the_unread(self) -> list[str]:
-        unread = [tensor for tensor in self.tensors if tensor.spec.dtype.is_foreign]
+        unread = [tensor for tensor in self.tensors if NOT_READ in tensor.verdict]
         if not unread:
             return []
         named = ", ".join(f"{tensor.name!r} ({tensor.spec.dtype.tag})" for tensor in unread[:_NAMED])

@@ -99,9 +99,9 @@ class StoredTensor:
         begins = [(size - length) * i // (_STRETCHES - 1) for i in range(_STRETCHES)]
         return np.concatenate([self.values(begin, length) for begin in begins])
 
-    def digest(self) -> bytes:
+    def digest(self, size: int = 64) -> bytes:
         """Return a digest of the tensor's bytes: two tensors have one digest where they are equal to the bit."""
-        found, nbytes = blake2b(), self.spec.nbytes
+        found, nbytes = blake2b(digest_size=size), self.spec.nbytes
         buffer = memoryview(bytearray(min(CHUNK_BYTES, nbytes)))
         for at in range(0, nbytes, CHUNK_BYTES):
             found.update(self.read(at, buffer[: min(CHUNK_BYTES, nbytes - at)]))

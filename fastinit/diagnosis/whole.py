@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from .._engine.fill import fill
+from .._engine.initializer import Distribution
 from ..plan import Plan, PlannedTensor
 from . import by_name
 from .expected import Expected
@@ -114,21 +115,35 @@ def first_draws(tensors: Sequence[StoredTensor], planned: Mapping[str, PlannedTe
             continue
         if not wanted.draws or not wanted.distribution.by_element:
             continue
-        first = _first_bytes(wanted)
+        first, made = _first_run(wanted)
         compared += 1
-        equal += tensor.read(0, bytearray(len(first))) == first
+        equal += tensor.read(first * wanted.dtype.itemsize, bytearray(len(made))) == made
     return equal, compared
 
 
-def _first_bytes(wanted: PlannedTensor) -> bytes:
-    """Return the first weights of a planned tensor as they are stored, little-endian."""
-    count = min(_COMPARED, wanted.size)
+def _first_run(wanted: PlannedTensor) -> tuple[int, bytes]:
+    """Return where weights are first drawn in a row, and the first of them as they are stored, little-endian."""
+    content, first, count = wanted.distribution, 0, wanted.size
+    if content.is_divided:
+        content, first, count = _longest_run(wanted)
+    count = min(_COMPARED, count)
     part = fill(
         wanted.state,
         (wanted.size,),
-        wanted.distribution,
+        content,
         dtype=wanted.dtype,
-        index=slice(0, count),
+        index=slice(first, first + count),
         out=np.empty(count, wanted.dtype.bits),
     )
-    return part.astype(part.dtype.newbyteorder("<")).tobytes()
+    return first, part.astype(part.dtype.newbyteorder("<")).tobytes()
+
+
+def _longest_run(wanted: PlannedTensor) -> tuple[Distribution, int, int]:
+    """Return the part whose drawn elements begin with the most in a row, where they begin, and their number."""
+    runs = [
+        (part.shape[-1] if part.draws and part.draws[-1] == 1 else 1, part.first, content)
+        for content, _, part in wanted.distribution.regions(wanted.shape, None)
+        if content.draws_per_weight
+    ]
+    count, first, content = max(runs, key=lambda run: run[:2])
+    return content, first, count

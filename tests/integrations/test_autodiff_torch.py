@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from conftest import peer
 
-torch = pytest.importorskip("torch")
+torch = peer("torch")
 
 from tape_cases import CASES, IDS, MASK, drawn  # noqa: E402
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import peer
 
 from fastinit import dirac as fastinit_dirac
 from fastinit import fans, gain, identity, initializers
@@ -62,7 +63,7 @@ def named(difference):
 
 @pytest.fixture(scope="module")
 def torch():
-    torch = pytest.importorskip("torch")
+    torch = peer("torch")
     torch.manual_seed(17)
     return torch
 
@@ -213,7 +214,7 @@ def test_torch_sparse(torch):
 
 @pytest.fixture(scope="module")
 def jax():
-    return pytest.importorskip("jax")
+    return peer("jax")
 
 
 JAX = [
@@ -283,7 +284,7 @@ def test_jax_delta_orthogonal(jax, field):
 @pytest.fixture(scope="module")
 def keras(jax):
     os.environ.setdefault("KERAS_BACKEND", "jax")
-    return pytest.importorskip("keras")
+    return peer("keras")
 
 
 KERAS = [
@@ -374,7 +375,7 @@ WIDTHS = [
 )
 def test_mup(torch, shape, base_shape, name, options, base):
     """The package mup, for neither, one and both axes wide: the standard deviation of every initializer it has."""
-    mup = pytest.importorskip("mup")
+    mup = peer("mup")
     tensor = torch.empty(shape)
     tensor.infshape = mup.infshape.zip_infshape(base_shape, shape)
     weights = getattr(mup.init, name)(tensor, **options)

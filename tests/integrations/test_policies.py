@@ -5,12 +5,11 @@ five standard errors of what the policy says. A peer that is not installed skips
 FASTINIT_REQUIRE_PEERS is set.
 """
 
-import importlib
 import math
-import os
 
 import numpy as np
 import pytest
+from conftest import peer
 
 from fastinit._files.specs import specs_of
 from fastinit.policies import POLICIES, Choice, Refused, as_policy, sorted_out
@@ -19,13 +18,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::Deprec
 
 ERRORS = 5
 TAGS = {"float32": "F32", "float64": "F64", "int64": "I64", "bool": "BOOL", "int32": "I32"}
-
-
-def peer(name):
-    """Import a peer, or skip the test; fail it where peers are required."""
-    if os.environ.get("FASTINIT_REQUIRE_PEERS"):
-        return importlib.import_module(name)
-    return pytest.importorskip(name)
 
 
 def own(model):

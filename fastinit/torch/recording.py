@@ -1,0 +1,215 @@
+"""`Recording`: what the code of a model does to each of its tensors, as a table and as a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, SupportsIndex
+
+import numpy as np
+import torch
+
+from .._engine.checks import as_u64
+from .._engine.dtypes import BY_TAG, DType
+from .._engine.given import Given, digest_of
+from .._engine.streams import stream_state
+from ..errors import PlanError
+from ..plan import Plan, PlannedTensor
+from ..views.table import Table, counted, notebook
+from .modules import Module, named_tensors
+from .recorder import Recorder, write_drawn
+from .resolved import Resolved, resolve
+from .targets import stored_dtype
+
+POLICY = "recorded"
+"""What a plan calls the rules that it came from."""
+
+_TAGS = {
+    torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.int16: "I16", torch.int32: "I32",
+    torch.int64: "I64", torch.uint16: "U16", torch.uint32: "U32", torch.uint64: "U64", torch.complex64: "C64",
+    torch.float8_e8m0fnu: "F8_E8M0",
+}  # fmt: skip
+"""safetensors' tags of what nothing draws; `targets.py` knows the dtypes of weights."""
+
+
+class Recording:
+    """What was recorded of the models that were built inside a `record` block.
+
+    Attributes
+    ----------
+    models : list of torch.nn.Module
+        The models, in the order in which their building began.
+    """
+
+    def __init__(self) -> None:
+        self.models: list[Module] = []
+        self._tensors: list[list[Resolved]] = []
+        self._seed = 0
+
+    def finish(self, recorder: Recorder, models: list[Module]) -> None:
+        """Decide what every tensor is, once the models are built."""
+        self.models, self._seed = models, recorder.seed
+        named = [
+            (entry, f"{number}/{entry.name}" if number else entry.name)
+            for number, model in enumerate(models)
+            for entry in named_tensors(model)
+        ]
+        resolved = iter(resolve(recorder, named))
+        self._tensors = [[next(resolved) for _ in named_tensors(model)] for model in models]
+
+    @property
+    def computed(self) -> dict[str, tuple[str, ...]]:
+        """The tensors that depend on draws, but through operations that no plan expresses: name -> torch's names.
+
+        They were computed for real; the plan gives them as data.
+        """
+        return {
+            _qualified(number, tensor.name): tensor.operations
+            for number, tensors in enumerate(self._tensors)
+            for tensor in tensors
+            if tensor.distribution is None and tensor.is_random
+        }
+
+    def plan(self, seed: SupportsIndex, model: Module | None = None) -> Plan:
+        """Return the plan of a recorded model.
+
+        Parameters
+        ----------
+        seed : int
+            0 to 2**64 - 1.
+        model : torch.nn.Module, optional
+            Which of `models`; needed where there are several.
+
+        Returns
+        -------
+        Plan
+            Every tensor that a checkpoint of the model holds: a drawn one with the stream of its name, a table or
+            a mask as given data. Where several models were built, the names of the second one's streams begin with
+            ``1/``, and so on, so that no two models hold the same numbers.
+
+        Raises
+        ------
+        PlanError
+            If there is no such model, if one of its tensors lies on the meta device and no code said what it is,
+            or if tensors were computed from draws of another seed.
+        """
+        checked = as_u64(seed, "seed")
+        given: dict[str, Any] = {}
+        chosen = [tensor for tensor in self._tensors[self._number(model)] if tensor.is_saved]
+        self._check_seed(checked, chosen)
+        names = {tensor.name for tensor in chosen}
+        planned = [_planned(tensor, checked, names, given) for tensor in chosen]
+        return Plan(checked, POLICY, "named", planned, given)
+
+    def tables(self, model: Module | None = None) -> dict[str, Any]:
+        """Return the data of the buffers that no checkpoint holds: name -> tensor."""
+        chosen = self._tensors[self._number(model)]
+        return {
+            tensor.name: tensor.tensor for tensor in chosen if not tensor.is_saved and tensor.distribution is None
+        }
+
+    def _check_seed(self, seed: int, chosen: list[Resolved]) -> None:
+        """Refuse to give data that was computed from draws of one seed to a plan of another."""
+        computed = [tensor.name for tensor in chosen if tensor.distribution is None and tensor.is_random]
+        if computed and seed != self._seed:
+            raise PlanError(
+                f"{counted(len(computed), 'tensor')} ({computed[0]!r} the first) were computed from draws of seed "
+                f"{self._seed}, as no plan expresses them; for a plan of seed {seed} use record(seed={seed})"
+            )
+
+    def _number(self, model: Module | None) -> int:
+        if model is None and len(self.models) == 1:
+            return 0
+        for number, known in enumerate(self.models):
+            if known is model:
+                return number
+        kinds = ", ".join(type(known).__name__ for known in self.models) or "none"
+        raise PlanError(f"a plan is of one recorded model; recorded: {kinds}; say which with model=")
+
+    def fill(self, recorder: Recorder) -> None:
+        """Fill what was only noted: every tensor that a distribution describes, from the stream of its name."""
+        recorder.settle_all(tensor.tensor for tensor in self._all() if tensor.distribution is not None)
+        for tensor in self._all():
+            if tensor.distribution is not None and not tensor.tensor.is_meta:
+                write_drawn(tensor.tensor, tensor.distribution, stream_state(recorder.seed, tensor.stream))
+
+    def _all(self) -> Iterator[Resolved]:
+        return (tensor for tensors in self._tensors for tensor in tensors)
+
+    def table(self) -> Table:
+        """Return what every tensor is, and where in whose code that was decided, a row each."""
+        rows = [
+            _row(_qualified(number, tensor.name), tensor)
+            for number, tensors in enumerate(self._tensors)
+            for tensor in tensors
+        ]
+        return Table(str(self), ("name", "shape", "dtype", "is", "parameters", "decided at"), tuple(rows))
+
+    def _repr_html_(self) -> str:
+        return notebook([self.table()])
+
+    def __str__(self) -> str:
+        tensors = sum(map(len, self._tensors))
+        return (
+            f"{counted(len(self.models), 'model')}, {counted(tensors, 'tensor')}, "
+            f"{len(self.computed)} computed from draws"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Recording: {self}>"
+
+
+def _qualified(number: int, name: str) -> str:
+    return f"{number}/{name}" if number else name
+
+
+def _row(name: str, tensor: Resolved) -> tuple[str, ...]:
+    kind, parameters = "given", " ".join(tensor.operations)
+    if tensor.distribution is not None:
+        kind, parameters = tensor.distribution.name, tensor.distribution.describe()
+    elif tensor.is_random:
+        kind = "computed"
+    if tensor.copy_of:
+        kind = f"copy of {tensor.copy_of}"
+    shape = "x".join(map(str, tensor.tensor.shape)) or "scalar"
+    dtype = str(tensor.tensor.dtype).removeprefix("torch.")
+    return name, shape, dtype, kind, parameters, "; ".join(tensor.where)
+
+
+def _planned(tensor: Resolved, seed: int, names: set[str], given: dict[str, Any]) -> PlannedTensor:
+    """Return what a plan says of a tensor; put data that its code computed into `given`."""
+    dtype, shape = planned_dtype(tensor.tensor), tuple(tensor.tensor.shape)
+    distribution, initializer = tensor.distribution, "given"
+    if distribution is None:
+        if tensor.tensor.is_meta:
+            raise PlanError(
+                f"tensor {tensor.name!r} lies on the meta device, where the data that its code computes is lost; "
+                "record the model on the CPU: tensors that are drawn take no memory there"
+            )
+        given[tensor.name] = as_array(tensor.tensor)
+        distribution = Given(digest_of(given[tensor.name]))
+    else:
+        initializer = distribution.name
+    copy_of = tensor.copy_of if tensor.copy_of in names and distribution.draws_per_weight else ""
+    state = stream_state(seed, tensor.stream)
+    return PlannedTensor(tensor.name, shape, dtype, initializer, distribution, state, copy_of)
+
+
+def planned_dtype(tensor: Any) -> DType:
+    """Return the dtype that a plan and a file call a torch dtype."""
+    found = stored_dtype(tensor)
+    if found is not None:
+        return found
+    if tensor.dtype not in _TAGS:
+        raise PlanError(f"safetensors has no dtype for {tensor.dtype}; convert the tensor, or do not save it")
+    return BY_TAG[_TAGS[tensor.dtype]]
+
+
+def as_array(tensor: Any) -> np.ndarray[Any, Any]:
+    """Return a copy of a tensor's data; as unsigned integers where numpy lacks its dtype."""
+    held = tensor.detach().cpu().contiguous().clone()
+    try:
+        array: np.ndarray[Any, Any] = held.numpy()
+    except TypeError:
+        bits = {1: torch.uint8, 2: torch.uint16}[held.itemsize]
+        array = held.view(bits).numpy()
+    return array

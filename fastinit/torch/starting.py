@@ -1,0 +1,107 @@
+"""`record`, `fast_init` and `init_module`: how a torch model starts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import SupportsIndex
+
+from .._engine.checks import as_choice, as_u64
+from . import copies, operations  # noqa: F401  # they teach the recorder torch's operations
+from .modules import Watch
+from .recorder import Recorder
+from .recording import Recording
+
+ORDERS = ("name", "call")
+"""By what a tensor's stream is chosen."""
+
+
+@contextlib.contextmanager
+def record(seed: SupportsIndex = 0) -> Iterator[Recording]:
+    """Record what a model's own code does to each tensor; draws and fills are written down, and not made.
+
+    Parameters
+    ----------
+    seed : int, default 0
+        Of what must be computed for real, because no plan expresses it (a spectral norm, say).
+
+    Yields
+    ------
+    Recording
+        Complete once the block has ended: `Recording.plan`, `Recording.table`, `Recording.computed`.
+
+    Notes
+    -----
+    Build the model on the CPU: tensors that nobody reads take no memory. Tables, masks and all that code computes
+    are computed for real. Only this thread is watched, and nothing of torch is replaced.
+
+    A weight of the recorded model that is drawn holds no values; `fast_init` builds a model to use.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import fastinit.torch
+    >>> with fastinit.torch.record() as recording:
+    ...     model = torch.nn.Embedding(8, 2, padding_idx=0)
+    >>> recording.plan(17)["weight"].distribution.describe()
+    'normal mean=0 std=1, zeros in [0:1, 0:2]'
+    """
+    recording = Recording()
+    with _recorded(Recorder(as_u64(seed, "seed")), recording):
+        yield recording
+
+
+@contextlib.contextmanager
+def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
+    """Build a model whose weights start as its own code starts them, each drawn once, on all threads.
+
+    Parameters
+    ----------
+    seed : int
+        0 to 2**64 - 1.
+    by : {"name", "call"}
+        Whether a tensor has the stream of its name, so that no other tensor matters to it, or that of the number
+        of the call that draws it, which fills at once.
+
+    Yields
+    ------
+    Recording
+        What was done, complete once the block has ended; `Recording.computed` names what was computed for real.
+
+    Notes
+    -----
+    The weights are those of ``recording.plan(seed)``, and of a checkpoint written from it. After the block every
+    tensor has its values. An exception inside the block goes on; models that were built by then have no values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import fastinit.torch
+    >>> with fastinit.torch.fast_init(seed=17):
+    ...     model = torch.nn.Linear(3, 2)
+    >>> with fastinit.torch.fast_init(seed=17):
+    ...     deeper = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+    >>> model.weight.shape
+    torch.Size([2, 3])
+    """
+    checked = as_u64(seed, "seed")
+    recorder, recording = Recorder(checked, is_eager=as_choice(by, ORDERS, "by") == "call"), Recording()
+    with _recorded(recorder, recording):
+        yield recording
+    if recorder.is_eager:
+        recorder.settle_all()
+    else:
+        recording.fill(recorder)
+
+
+@contextlib.contextmanager
+def _recorded(recorder: Recorder, recording: Recording) -> Iterator[None]:
+    watch = Watch()
+    watch.start()
+    try:
+        with recorder:
+            yield
+        models = watch.roots()
+    finally:
+        watch.stop()
+    recording.finish(recorder, models)
