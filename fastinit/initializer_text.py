@@ -57,15 +57,18 @@ def _value(node: ast.expr) -> object:
     if isinstance(node, ast.Name):
         return Call(node.id)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        named = {_keyword(word): _value(word.value) for word in node.keywords}
-        return Call(node.func.id, tuple(map(_value, node.args)), named)
+        return Call(node.func.id, tuple(map(_value, node.args)), _named(node.keywords))
     return ast.literal_eval(node)
 
 
-def _keyword(word: ast.keyword) -> str:
-    if word.arg is None:
-        raise ValueError("** has no meaning here")
-    return word.arg
+def _named(words: list[ast.keyword]) -> dict[str, object]:
+    """Return keyword arguments; a name twice, and ``**``, have no meaning."""
+    found: dict[str, object] = {}
+    for word in words:
+        if word.arg is None or word.arg in found:
+            raise ValueError(f"{word.arg or '**'} is given twice or has no name")
+        found[word.arg] = _value(word.value)
+    return found
 
 
 def made(call: Call, makers: Mapping[str, Maker]) -> Initializer:

@@ -63,7 +63,7 @@ def departures(
     try:
         wanted = Plan.from_specs(specs_of_plan(plan), seed, policy, order=plan.order)
     except PlanError as error:
-        return (f"{source} make no plan of its tensors: {error}",)
+        return (f"{source} make no plan of its tensors: {' '.join(str(error).splitlines()[:2])}",)
     return tuple(_departures(plan, wanted, source))
 
 

@@ -40,7 +40,7 @@ from .rules import (
     layer_of,
     modules,
 )
-from .shared import AMBIGUOUS, GEMMA_3N, NORM, SHARED, TORCH, ZERO_STARTS, weights
+from .shared import AMBIGUOUS, GEMMA_3N, GIVEN, NORM, SHARED, TORCH, ZERO_STARTS, weights
 
 Rules = tuple[Rule, ...]
 
@@ -103,6 +103,7 @@ def _of_attention(subject: Subject) -> bool:
 
 
 TORCH_DEFAULT: Rules = (
+    *GIVEN,
     *ZERO_STARTS,
     Rule(
         "a gate",
