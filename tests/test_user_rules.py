@@ -159,7 +159,8 @@ def test_a_call_as_text_is_that_initializer(text, initializer):
 NO_CALLS = [
     "normal(0, 0.02", "normal(0, 0.02); x", "normal.x(1)", "normal(*[1])", "normal(**{})", "1", "'zeros'",
     "normal(1 + 1)", "lambda: 1", "(normal)(0)(1)", "normal(0, 0.02)" + " " * 2000, "a" * 5000, "(" * 900, "\0",
-    "", "constant", "initialize('zeros')", "constant(1, 2)", "normal(std=0.02, std=1)", "residual(12)", "normal(low=1)",
+    "", "constant", "initialize('zeros')", "constant(1, 2)", "normal(std=0.02, std=1)", "residual(12)",
+    "normal(low=1)",
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from .. import _core
 from ..errors import AllocationFailed, DistributionError
 from .axes import SPATIAL, Axes, axes_of, parse_layout
+from .boxes import Box, lengths
 from .checks import Shape, as_nonnegative, as_number, as_u64, size_of
 from .distributions import Normal
 from .dtypes import FLOAT64, DType
@@ -69,15 +70,33 @@ class WholeTensor(Distribution):
 
     def whole(self, shape: Shape, state: int, threads: int | None = None) -> Array:
         """Return the whole tensor of the stream at `state`, in a new float64 array."""
+        return self._built(shape, state, partial(_normals, shape, state, threads))
+
+    def whole_in(self, shape: Shape, box: Box, state: int, threads: int | None = None) -> Array:
+        """Return a box of a larger tensor of `shape`, made of the normals that the box has there."""
+        return self._built(lengths(box), state, partial(_normals_in, shape, box, state, threads))
+
+    def _built(self, shape: Shape, state: int, normals: Normals) -> Array:
         self.check(shape)
         if 0 in shape:
             return np.empty(shape)
         try:
             if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
                 raise MemoryError
-            return self.build(shape, state, partial(_normals, shape, state, threads))
+            return self.build(shape, state, normals)
         except MemoryError:
             raise AllocationFailed(size_of(shape)) from None
+
+    def slack(self, shape: Shape, state: int) -> Array | float:
+        """Return how far weights made with another LAPACK may lie from those made here."""
+        return self._slack(shape, partial(_normals, shape, state, None))
+
+    def slack_in(self, shape: Shape, box: Box, state: int) -> Array | float:
+        """Return the same of a box of a larger tensor."""
+        return self._slack(lengths(box), partial(_normals_in, shape, box, state, None))
+
+    def _slack(self, shape: Shape, normals: Normals) -> Array | float:  # noqa: ARG002
+        return 0.0
 
     def build(self, shape: Shape, state: int, normals: Normals) -> Array:
         """Return the whole tensor, of a shape that was checked and is not empty."""
@@ -87,6 +106,15 @@ class WholeTensor(Distribution):
 def _normals(shape: Shape, state: int, threads: int | None, std: float = 1.0, index: Slice | None = None) -> Array:
     """Return (a part of) the tensor filled with its stream's normal weights, in float64."""
     return fill(state, shape, Normal(0.0, std), index=index, threads=threads)
+
+
+def _normals_in(
+    shape: Shape, box: Box, state: int, threads: int | None, std: float = 1.0, index: Slice | None = None
+) -> Array:
+    """Return (a part of) the normals of a box of a tensor; `index` has whole axes and integers."""
+    cut = (slice(None),) * len(box) if index is None else index
+    placed = tuple(r[0] + at * r[2] if isinstance(at, int) else slice(*r) for r, at in zip(box, cut, strict=True))
+    return fill(state, shape, Normal(0.0, std), index=placed, threads=threads)
 
 
 def agreed(initializer: Initializer, field: str, axes: Axes, default: T) -> T:
@@ -201,9 +229,8 @@ class Orthogonal(_OnAxes):
         """Return the whole tensor."""
         return _orthonormal(normals(), self.axes(shape), self.gain)
 
-    def slack(self, shape: Shape, state: int) -> Array | float:
-        """Return how far weights made with another LAPACK may lie from those made here."""
-        return _slack(_normals(shape, state, None), self.axes(shape), self.gain)
+    def _slack(self, shape: Shape, normals: Normals) -> Array | float:
+        return _slack(normals(), self.axes(shape), self.gain)
 
     def _longer(self, shape: Shape) -> int:
         axes = self.axes(shape)
@@ -249,11 +276,11 @@ class DeltaOrthogonal(_OnAxes):
         whole[middle] = _orthonormal(normals(index=middle), axes, self.gain)
         return whole
 
-    def slack(self, shape: Shape, state: int) -> Array | float:
-        """Return how far weights made with another LAPACK may lie from those made here: 0 beside the tap."""
+    def _slack(self, shape: Shape, normals: Normals) -> Array | float:
+        """Return the bound, which is 0 beside the tap."""
         whole = np.zeros(shape)
         middle, axes = self._middle(shape)
-        whole[middle] = _slack(_normals(shape, state, None, index=middle), axes, self.gain)
+        whole[middle] = _slack(normals(index=middle), axes, self.gain)
         return whole
 
     def _middle(self, shape: Shape) -> tuple[Slice, Axes]:
@@ -331,6 +358,7 @@ class Sparse(WholeTensor):
 
     kind: ClassVar[str] = "sparse"
     draws_per_weight: ClassVar[int] = 1
+    is_part: ClassVar[bool] = False  # its keys are counted in a whole tensor
     scales: ClassVar[tuple[str, ...]] = ("std",)
 
     def __post_init__(self) -> None:

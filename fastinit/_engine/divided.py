@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .axes import Axes
 from .boxes import Box
 from .checks import Shape, size_of
 from .dtypes import FLOAT64, DType
+from .fill import fill
 from .initializer import Distribution
 from .narrow import rounded
 from .parts import Array, Index, Part, Span, spans, whole_part
@@ -34,12 +35,12 @@ class Parts(Distribution):
     Attributes
     ----------
     parts : tuple of (box, Distribution)
-        A box has a ``(start, stop, step)`` for every axis of the tensor; its distribution makes each element by
-        itself. They are kept sorted by their boxes.
+        A box has a ``(start, stop, step)`` for every axis of the tensor. They are kept sorted by their boxes.
 
     Notes
     -----
-    *Reproducibility.* Each element takes the draw of its place in the whole tensor, whatever the parts are.
+    *Reproducibility.* Each element takes the draw of its place in the whole tensor, whatever the parts are. A part
+    that is orthogonal is made of the normals of its place.
 
     Examples
     --------
@@ -55,6 +56,7 @@ class Parts(Distribution):
 
     kind: ClassVar[str] = "parts"
     is_divided: ClassVar[bool] = True
+    is_part: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.parts) <= boxes.BOXES:
@@ -80,14 +82,21 @@ class Parts(Distribution):
         """Whether all its parts hold weights."""
         return all(content.holds_weights for _, content in self.parts)
 
+    @property
+    def by_element(self) -> bool:  # type: ignore[override]
+        """Whether an element of any part can be made without the others of its part."""
+        return all(content.by_element for _, content in self.parts)
+
     def prepare(self, dtype: DType) -> None:
         """Refuse a dtype that does not hold what a part holds; `regions` says what is drawn where."""
         for _, content in self.parts:
             content.prepare(dtype)
 
     def check(self, shape: Shape) -> None:
-        """Refuse a shape that the parts do not cover exactly once."""
+        """Refuse a shape that the parts do not cover exactly once, or a part that its content does not fit."""
         boxes.check_cover(shape, [box for box, _ in self.parts])
+        for box, content in self.parts:
+            content.check(boxes.lengths(box))
 
     def regions(self, shape: Shape, index: Index | None) -> Iterator[tuple[Distribution, tuple[slice, ...], Part]]:
         """Yield each part that ``whole[index]`` meets: its distribution, where it lies in that, and its draws."""
@@ -95,15 +104,31 @@ class Parts(Distribution):
         for box, content in self.parts:
             found = _met(cut, box, draws)
             if found is not None:
-                yield content, *found
+                region, part = found
+                yield (
+                    content if content.by_element else _Placed(content, shape, box, _inner(cut, box)),
+                    region,
+                    part,
+                )
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        """Return the whole tensor, or a part of it, in float64."""
+        return fill(state, shape, self, index=index, threads=threads)
+
+    def slack(self, shape: Shape, state: int) -> Array | float:
+        """Return how far weights of another machine may lie from this one's: 0 where bits are promised."""
+        found = np.zeros(shape)
+        for box, content in self.parts:
+            found[tuple(slice(*r) for r in box)] = content.slack_in(shape, box, state)
+        return found
 
     def rescaled(self, factor: float, p: float = 1.0, q: float = 1.0) -> Distribution:
         """Return it with every part rescaled."""
         return Parts(tuple((box, content.rescaled(factor, p, q)) for box, content in self.parts))
 
-    def moments(self, shape: Shape = (), dtype: DType = FLOAT64, *, is_cast: bool = False) -> Moments | None:
+    def moments(self, shape: Shape = (), dtype: DType = FLOAT64, *, is_cast: bool = False) -> Moments | None:  # noqa: ARG002
         """Return the moments of a weight of any part: a mixture by the sizes of the parts."""
-        found = [content.moments(shape, dtype, is_cast=is_cast) for _, content in self.parts]
+        found = [c.moments(boxes.lengths(box), dtype, is_cast=is_cast) for box, c in self.parts]
         known = [_as_stored(moments, dtype) for moments in found if moments is not None]
         return mixture(known, self._shares()) if len(known) == len(found) else None
 
@@ -163,7 +188,8 @@ def painted(shape: Shape, layers: Sequence[tuple[Box, Distribution]]) -> Distrib
     Raises
     ------
     DistributionError
-        If no layer covers some element, or one reaches out of the tensor.
+        If no layer covers some element, one reaches out of the tensor, or what can only be made as a whole, as an
+        orthogonal matrix, is covered in part.
 
     Examples
     --------
@@ -178,21 +204,43 @@ def painted(shape: Shape, layers: Sequence[tuple[Box, Distribution]]) -> Distrib
     checked = [(boxes.as_box(box), content) for box, content in layers]
     for box, _ in checked:
         boxes.check_inside(shape, box)
-    parts = boxes.painted_over(checked)
-    boxes.check_cover(shape, [box for box, _ in parts])
-    if len({content for _, content in parts}) == 1:
-        return parts[0][1]
-    return Parts(tuple(boxes.joined(parts)))
+    seen = boxes.painted_over([(box, _Kind.of(layer, content)) for layer, (box, content) in enumerate(checked)])
+    boxes.check_cover(shape, [box for box, _ in seen])
+    is_one = len({kind for _, kind in seen}) == 1
+    seen = [(boxes.whole_box(shape), seen[0][1])] if is_one else boxes.joined(seen)
+    _refuse_remains(seen, checked)
+    parts = tuple((box, kind.content) for box, kind in seen)
+    return parts[0][1] if len(parts) == 1 else Parts(parts)
+
+
+class _Kind(NamedTuple):
+    """What may be joined or cut: any of one distribution, but what is made as a whole in its own layer alone."""
+
+    content: Distribution
+    layer: int
+
+    @classmethod
+    def of(cls, layer: int, content: Distribution) -> _Kind:
+        return cls(content, -1 if content.by_element else layer)
+
+
+def _refuse_remains(seen: Sequence[tuple[Box, _Kind]], layers: Sequence[tuple[Box, Distribution]]) -> None:
+    """Refuse what is left of a layer that can only be made as a whole."""
+    for box, kind in seen:
+        if kind.layer >= 0 and box != layers[kind.layer][0]:
+            raise DistributionError(
+                f"{kind.content.kind!r} in {boxes.written(layers[kind.layer][0])} is made as a whole, and a later "
+                "layer covers some of it; give it as data"
+            )
 
 
 def _check_content(content: object) -> None:
     """Refuse what cannot be made for one part alone."""
     if not isinstance(content, Distribution):
         raise TypeError(f"a part's content must be a distribution, got {content!r}")
-    if content.is_divided or content.is_given or not content.by_element:
+    if not content.is_part:
         raise DistributionError(
-            f"a part cannot be {content.kind!r}: its elements must be made one by one, as those of "
-            "'normal' or 'constant' are"
+            f"a part cannot be {content.kind!r}, which is of a whole tensor only; 'normal' and 'constant' can"
         )
 
 
@@ -209,6 +257,38 @@ def _met(cut: Sequence[Span], box: Box, draws: tuple[int, ...]) -> tuple[tuple[s
             shape.append(boxes.count(places))
             steps.append(places[2] * span.step * draw)
     return tuple(region), Part.of(tuple(shape), first, tuple(steps))
+
+
+def _inner(cut: Sequence[Span], box: Box) -> tuple[slice | int, ...]:
+    """Return which elements of a box lie in the cut of a tensor, in the order of the cut."""
+    return tuple(_inner_places(span, r) for span, r in zip(cut, box, strict=True))
+
+
+def _inner_places(span: Span, r: boxes.Range) -> slice | int:
+    places = _places(span, r)
+    assert places is not None, "they meet"
+    first = (span.start + places[0] * span.step - r[0]) // r[2]
+    if not span.keeps_axis:
+        return first
+    step = places[2] * span.step // r[2] or 1  # one element goes with any step
+    end = first + boxes.count(places) * step
+    return slice(first, end if end >= 0 else None, step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed(Distribution):
+    """A part that is made as a whole, and what is cut from it."""
+
+    content: Distribution
+    shape: Shape
+    box: Box
+    inner: tuple[slice | int, ...]
+
+    def prepare(self, dtype: DType) -> None:
+        self.content.prepare(dtype)
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        return np.asarray(self.content.whole_in(self.shape, self.box, state, threads)[self.inner])
 
 
 def _places(span: Span, r: boxes.Range) -> boxes.Range | None:

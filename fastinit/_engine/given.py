@@ -58,6 +58,7 @@ class Given(Distribution):
     by_element: ClassVar[bool] = False
     holds_weights: ClassVar[bool] = False
     is_given: ClassVar[bool] = True
+    is_part: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not _is_digest(self.digest):

@@ -17,6 +17,7 @@ from .. import _core
 from ..errors import DistributionError
 from . import probability
 from .axes import Axes, axes_of
+from .boxes import Box
 from .checks import Shape, ShapeLike, as_choice, as_nonnegative, as_shape, as_source
 from .dtypes import FLOAT64, DType
 from .fill import fill
@@ -185,6 +186,8 @@ class Distribution(Initializer):
     """Whether `regions` says what is drawn where."""
     is_given: ClassVar[bool] = False
     """Whether its elements are data that no stream makes."""
+    is_part: ClassVar[bool] = True
+    """Whether it can be one part of a larger tensor."""
 
     def at(self, axes: Axes) -> Distribution:
         """Return itself: the axes change nothing."""
@@ -290,6 +293,14 @@ class Distribution(Initializer):
     def reachable(self, values: Array, dtype: DType) -> Array:  # noqa: ARG002
         """Return those of the dtype's `values` that a fill can give: the interval holds after rounding too."""
         return values
+
+    def whole_in(self, shape: Shape, box: Box, state: int, threads: int | None = None) -> Array:
+        """Return a box of a larger tensor of `shape` in float64, where it is not made `by_element`."""
+        raise NotImplementedError
+
+    def slack_in(self, shape: Shape, box: Box, state: int) -> Array | float:  # noqa: ARG002
+        """Return `slack` of a box of a larger tensor."""
+        return 0.0
 
     def slack(self, shape: Shape, state: int) -> Array | float:  # noqa: ARG002
         """Return how far weights of another machine may lie from this one's: 0 where bits are promised."""

@@ -63,7 +63,7 @@ def mixture(parts: Sequence[Moments], shares: Sequence[float]) -> Moments:
         kurtosis,
         error,
         likeliest=_likeliest(parts, shares),
-        is_stored=any(part.is_stored for part in parts),
+        is_stored=all(part.is_stored or not part.std for part in parts),
     )
 
 

@@ -94,7 +94,7 @@ def _holds_plan(path: str) -> bool:
 def _refuse_choices(options: argparse.Namespace, path: str) -> None:
     """Refuse the options that would choose what a plan has chosen."""
     choices = ("seed", "policy", "order", "dtype", "rule", "skip")
-    given = [name for name in choices if getattr(options, name) not in (None, [])]
+    given = [name for name in choices if getattr(options, name, None) not in (None, [])]
     if given:
         raise ValueError(f"{path} is a plan, which already says its {given[0]}; leave out --{given[0]}")
 
