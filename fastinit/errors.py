@@ -7,9 +7,12 @@ sentence says what was given, what was expected, and what to type instead. Wrong
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from ._escaping import escaped
+
+if TYPE_CHECKING:
+    from .policies.deciding import Refusal
 
 
 class FastinitError(Exception):
@@ -171,43 +174,6 @@ class TensorAutodiffError(FastinitError):
 
 class PlanError(FastinitError, ValueError):
     """A whole-model plan cannot be made, and which tensor is the reason."""
-
-
-class Refusal(NamedTuple):
-    """Tensors of one kind that a policy fills with nothing.
-
-    Attributes
-    ----------
-    pattern : str
-        The glob of their names, which matches no tensor that is filled.
-    reason : str
-        Why.
-    advice : str
-        The initializer that may be wanted, as text; "" where leaving them out is the way.
-    names : tuple of str
-        All of them.
-    shape, dtype : tuple of int and str
-        Of the first.
-    """
-
-    pattern: str
-    reason: str
-    advice: str
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def option(self) -> str:
-        """What to type for them on the command line."""
-        pattern = self.pattern.replace("'", "'\\''")
-        return f"--rule '{pattern}={self.advice}'" if self.advice else f"--skip '{pattern}'"
-
-    def __str__(self) -> str:
-        number = len(self.names)
-        first = self.names[0]
-        what = f"tensor {_quoted(first)}" if number == 1 else f"{number:,} tensors, the first {_quoted(first)}"
-        return f"{what} {list(self.shape)} {self.dtype}: {self.reason}; {self.option}"
 
 
 class TensorsRefused(PlanError):

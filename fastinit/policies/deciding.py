@@ -7,11 +7,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._engine.dtypes import FLOATS, INTEGERS
+from .._files.json_text import quoted
 from .._files.specs import TensorSpec
-from ..errors import InitializationError, PlanError, Refusal, TensorsRefused
+from ..errors import InitializationError, PlanError, TensorsRefused
 from .families import POLICIES, policy_called
 from .rules import Choice, Policy, Refused, Rule, Ruled, Specs, Verdict
 from .user import read_policy
@@ -114,6 +115,43 @@ def _checked(verdict: Verdict, spec: TensorSpec) -> Verdict:
 
 
 # ---- one error for a file ----------------------------------------------------------------------------
+
+
+class Refusal(NamedTuple):
+    """Tensors of one kind that a policy fills with nothing.
+
+    Attributes
+    ----------
+    pattern : str
+        The glob of their names, which matches no tensor that is filled.
+    reason : str
+        Why.
+    advice : str
+        The initializer that may be wanted, as text; "" where leaving them out is the way.
+    names : tuple of str
+        All of them.
+    shape, dtype : tuple of int and str
+        Of the first.
+    """
+
+    pattern: str
+    reason: str
+    advice: str
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def option(self) -> str:
+        """What to type for them on the command line."""
+        pattern = self.pattern.replace("'", "'\\''")
+        return f"--rule '{pattern}={self.advice}'" if self.advice else f"--skip '{pattern}'"
+
+    def __str__(self) -> str:
+        number = len(self.names)
+        first = self.names[0]
+        what = f"tensor {quoted(first)}" if number == 1 else f"{number:,} tensors, the first {quoted(first)}"
+        return f"{what} {list(self.shape)} {self.dtype}: {self.reason}; {self.option}"
 
 
 def pattern_of(name: str, digits: str = r"\d+") -> str:
