@@ -199,7 +199,7 @@ def test_a_plan_is_known_by_the_order_of_its_keys(capsys, tmp_path, plan, first)
 def test_specs_are_taken_for_a_plan(capsys, tmp_path, name):
     path = tmp_path / "specs.json"
     path.write_text(json.dumps({name: {"dtype": "F32", "shape": [3, 4]}}))
-    status, out, _ = run(capsys, "show", path)
+    status, out, _ = run(capsys, "show", path, "--rule", f"{name}=zeros")
     assert status == 0
     assert f"\n{name} " in out
 

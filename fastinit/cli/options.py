@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..lessons.digits import Digits
     from ..plan import Plan
+    from ..policies import Policy
 
 
 def add_dtype(parser: argparse.ArgumentParser, text: str) -> None:
@@ -46,7 +48,12 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         "--plan", metavar="PLAN.json", help="instead of MODEL: a plan, as `fastinit show --json` prints one"
     )
     parser.add_argument("--seed", type=int, help="0 to 2**64 - 1 (default 17)")
-    parser.add_argument("--policy", help="the rules that choose initializers (default xavier)")
+    parser.add_argument(
+        "--policy",
+        metavar="NAME_OR_FILE.toml",
+        help="the rules that choose initializers: xavier (default), gpt2, llama and so on, or a file of your own",
+    )
+    add_rules(parser)
     parser.add_argument(
         "--order",
         choices=("named", "sequential"),
@@ -63,8 +70,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
     if path is not None:
         _refuse_choices(options, path)
         return _read_plan(path)
-    seed, policy = 17 if options.seed is None else options.seed, options.policy or "xavier"
-    return Plan.from_specs(options.model, seed, policy, order=options.order or "named", dtype=dtype_of(options))
+    seed, order = 17 if options.seed is None else options.seed, options.order or "named"
+    return Plan.from_specs(options.model, seed, policy_of(options), order=order, dtype=dtype_of(options))
 
 
 def _plan_file(options: argparse.Namespace) -> str | None:
@@ -77,8 +84,6 @@ def _plan_file(options: argparse.Namespace) -> str | None:
 def _holds_plan(path: str) -> bool:
     if not path.endswith(".json") or not os.path.isfile(path):
         return False
-    from pathlib import Path  # noqa: PLC0415
-
     from .._files.opening import read_bounded  # noqa: PLC0415
     from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
     from ..plan import is_plan  # noqa: PLC0415
@@ -92,6 +97,33 @@ def _refuse_choices(options: argparse.Namespace, path: str) -> None:
     given = [name for name in choices if getattr(options, name, None) not in (None, [])]
     if given:
         raise ValueError(f"{path} is a plan, which already says its {given[0]}; leave out --{given[0]}")
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add --rule and --skip, which go before the policy."""
+    parser.add_argument(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="GLOB=INITIALIZER",
+        help="what the tensors so named get, for example '*.wte.weight=normal(0, 0.02)'; 'layout=oihw' and "
+        "'groups=8' (or groups=depthwise) may follow; may be repeated",
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="GLOB", help="leave these tensors out; may be repeated"
+    )
+
+
+def policy_of(options: argparse.Namespace) -> Policy:
+    """Return what --policy names, with the rules of `add_rules` before its own."""
+    from ..policies import as_policy, customized, parse_rule  # noqa: PLC0415
+    from .outputs import refuse_overwriting  # noqa: PLC0415
+
+    named = options.policy or "xavier"
+    if named.endswith(".toml"):
+        refuse_overwriting(options, [named])
+    base = as_policy(Path(named) if named.endswith(".toml") else named)
+    return customized(base, map(parse_rule, options.rule), options.skip)
 
 
 def add_demanded_plan(parser: argparse.ArgumentParser, *, plan: str, policy: str, seed: str) -> None:
@@ -111,8 +143,6 @@ def demanded_plan(options: argparse.Namespace) -> Plan | None:
 
 
 def _read_plan(path: str) -> Plan:
-    from pathlib import Path  # noqa: PLC0415
-
     from .._files.opening import read_bounded  # noqa: PLC0415
     from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
     from ..errors import PlanError  # noqa: PLC0415
