@@ -124,9 +124,7 @@ def _checked(tensor: torch.Tensor) -> DType:
 
 def _refuse_as_torch_does(tensor: torch.Tensor) -> None:
     """Raise torch's own error where it refuses to change the tensor in place, before a draw is made for it."""
-    if tensor.requires_grad and tensor.is_leaf and torch.is_grad_enabled():
-        tensor.copy_(tensor)
-    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+    if tensor.is_inference() or (tensor.requires_grad and tensor.is_leaf and torch.is_grad_enabled()):
         tensor.copy_(tensor)  # nothing to copy, so torch only checks
     if not tensor.is_contiguous() and 0 in tensor.stride():
         corner = tensor[
