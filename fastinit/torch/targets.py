@@ -139,12 +139,16 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
         tensor.device.type == "cpu"
         and not (tensor.requires_grad and torch.is_grad_enabled())  # the write has a place in a graph
         and not tensor.is_neg()  # a view that reads every element with its sign changed
-        and not torch._C._len_torch_dispatch_stack()  # a mode wants to see every operation
+        and not torch._C._len_torch_dispatch_stack()  # a mode wants to see every operation,
+        and not torch.jit.is_tracing()  # and so does a trace
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # vmap's and grad's have no memory
     )
 
 
 def _memory(tensor: torch.Tensor, dtype: DType) -> Array:
-    """Return an array that shares the tensor's memory."""
+    """Return an array that shares the tensor's memory; it must have some: torch itself would end the process."""
+    if tensor.numel() and not tensor.untyped_storage().nbytes():
+        raise RuntimeError("the storage of this tensor was freed (as FSDP does between uses); there is no memory")
     plain = tensor.detach()
     bits = _BITS.get(dtype.itemsize)
     if bits is not None:
@@ -159,4 +163,6 @@ def _stage(tensor: torch.Tensor, dtype: DType) -> tuple[torch.Tensor, Array]:
         staged = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
         return staged, _memory(staged, dtype)
     memory = allocate(tuple(tensor.shape), dtype.bits)
-    return torch.from_numpy(memory).view(tensor.dtype), memory
+    if not memory.size:  # frombuffer knows no empty memory
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu"), memory
+    return torch.frombuffer(memory, dtype=tensor.dtype).reshape(tensor.shape), memory
