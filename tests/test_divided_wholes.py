@@ -1,4 +1,4 @@
-"""Parts that are made as a whole: an orthogonal gate is a matrix of its own, made of the normals of its place (C23)."""
+"""Parts that are made as a whole: an orthogonal gate is a matrix of its own, of the normals of its place."""
 
 import numpy as np
 import pytest
