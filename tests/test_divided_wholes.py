@@ -25,6 +25,7 @@ def test_the_gates_of_a_recurrent_layer_are_one_matrix_or_take_the_same_draws():
     """Each gate is orthogonal by itself, and made of the normals of its own place."""
     content = painted((32, 5), GATES)
     assert len(content.parts) == 4
+    assert content.describe() == "orthogonal gain=1.5 layout=oi in 3 boxes, ones in [24:32, 0:5]"
     made, normals = fill(STATE, (32, 5), content), fill(STATE, (32, 5), Normal())
     for gate in range(3):
         rows = slice(gate * 8, gate * 8 + 8)
