@@ -22,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         seed="of that plan (default 17; alone: policy xavier)",
     )
     parser.add_argument(
+        "--config",
+        metavar="CONFIG",
+        help="judge by what the model's own code does, recorded by torch: a config.json, or module:callable",
+    )
+    parser.add_argument(
         "--expect",
         action="append",
         default=[],

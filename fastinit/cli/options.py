@@ -24,7 +24,8 @@ def dtype_of(options: argparse.Namespace) -> str | None:
     """Return the name of the dtype that --dtype asks for; None without it."""
     from .._engine.dtypes import BY_WORD  # noqa: PLC0415
 
-    return BY_WORD[options.dtype].name if options.dtype else None
+    word = getattr(options, "dtype", None)
+    return BY_WORD[word].name if word else None
 
 
 def add_seed(parser: argparse.ArgumentParser, text: str = "0 to 2**64 - 1") -> None:
@@ -41,8 +42,8 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         "model",
         nargs="?",
         metavar="MODEL",
-        help="a .safetensors file (its header is enough), a .json of specs or of a plan, or a bundled name such "
-        "as gpt2-124m",
+        help="a .safetensors file (its header is enough) or the index of its shards, a .json of specs or of a "
+        "plan, a bundled name such as gpt2-124m; or code, which torch runs: a config.json, or module:callable",
     )
     parser.add_argument(
         "--plan", metavar="PLAN.json", help="instead of MODEL: a plan, as `fastinit show --json` prints one"
@@ -70,6 +71,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
     if path is not None:
         _refuse_choices(options, path)
         return _read_plan(path)
+    if is_code(options.model):
+        return _recorded(options, options.model)
     seed, order = 17 if options.seed is None else options.seed, options.order or "named"
     return Plan.from_specs(options.model, seed, policy_of(options), order=order, dtype=dtype_of(options))
 
@@ -93,10 +96,42 @@ def _holds_plan(path: str) -> bool:
 
 def _refuse_choices(options: argparse.Namespace, path: str) -> None:
     """Refuse the options that would choose what a plan has chosen."""
-    choices = ("seed", "policy", "order", "dtype", "rule", "skip")
-    given = [name for name in choices if getattr(options, name, None) not in (None, [])]
+    given = _given(options, "seed", "policy", "order", "dtype", "rule", "skip")
     if given:
         raise ValueError(f"{path} is a plan, which already says its {given[0]}; leave out --{given[0]}")
+
+
+def _given(options: argparse.Namespace, *names: str) -> list[str]:
+    return [name for name in names if getattr(options, name, None) not in (None, [])]
+
+
+# ---- a model's code ----------------------------------------------------------------------------------
+
+
+def is_code(source: str) -> bool:
+    """Say whether a MODEL is code to run: a configuration, or module:callable where no file has that name."""
+    if os.path.exists(source):
+        return source.endswith(".json") and _is_configuration(source)
+    module, colon, name = source.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
+
+
+def _is_configuration(path: str) -> bool:
+    from .._files.opening import read_bounded  # noqa: PLC0415
+    from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
+    from .._files.sources import is_configuration  # noqa: PLC0415
+
+    return is_configuration(read_bounded(Path(path), HEADER_LIMIT, "a configuration"))
+
+
+def _recorded(options: argparse.Namespace, source: str) -> Plan:
+    """Return the plan that a model's own code makes, which no rule changes."""
+    from ..torch import recorded_plan  # noqa: PLC0415
+
+    given = _given(options, "policy", "order", "rule", "skip")
+    if given:
+        raise ValueError(f"{source} is code, which itself says what each tensor is; leave out --{given[0]}")
+    return recorded_plan(source, 17 if options.seed is None else options.seed, dtype_of(options))
 
 
 def add_rules(parser: argparse.ArgumentParser) -> None:
@@ -134,7 +169,12 @@ def add_demanded_plan(parser: argparse.ArgumentParser, *, plan: str, policy: str
 
 
 def demanded_plan(options: argparse.Namespace) -> Plan | None:
-    """Return the plan in the file that --plan names; None without it."""
+    """Return the plan in the file that --plan names, or of the code of --config; None without them."""
+    config = getattr(options, "config", None)
+    if config and options.plan:
+        raise ValueError("--plan and --config both say what the file should hold; leave out one of the two")
+    if config:
+        return _recorded(options, config)
     if not options.plan:
         return None
     if options.policy is not None or options.seed is not None:
