@@ -20,6 +20,7 @@ import numpy as np
 
 from ._engine.names import grouped
 from ._engine.parts import Array
+from ._files.index import in_folder, is_index, missing, strays, weight_map
 from ._files.opening import open_file
 from ._files.replacing import replacing
 from ._files.safetensors import encode_header, read_header
@@ -238,7 +239,8 @@ def verify_checkpoint(
     Parameters
     ----------
     path : str or path
-        A file that `write_checkpoint` wrote.
+        A file that `write_checkpoint` wrote; or the ``.safetensors.index.json`` of several such files, each with
+        the seed, policy and order of the others; or the folder of either.
     progress : callable, optional
         As for `write_checkpoint`.
     seed, policy : int and str, optional
@@ -257,7 +259,8 @@ def verify_checkpoint(
     ------
     CheckpointError
         If the file is not a ``.safetensors`` file, or not one that fastinit wrote, or its metadata contradicts
-        itself, or it becomes shorter while it is read.
+        itself, or it becomes shorter while it is read; if an index names a tensor that its shard lacks, or its
+        shards are of two models.
     TypeError, ValueError
         If `plan` is no Plan or given beside a seed or policy, or the seed or policy is none.
 
@@ -272,18 +275,66 @@ def verify_checkpoint(
     >>> bool(found), found.follows, bool(other), other.departures
     (True, True, False, ('its seed is 17; 18 was demanded',))
     """
-    path = Path(path)
+    path = in_folder(Path(path))
     try:
-        with open_file(path) as file:
-            header = read_header(file, str(path))
-            found = described_plan(header.specs, header.metadata, path)
-            unlike = departures(found, plan, seed, policy)
-            stored = Stored(file.fileno(), str(path), header.offsets)
+        with contextlib.ExitStack() as stack:
+            found, pieces, strange = _opened(path, stack)
+            unlike = (*strange, *departures(found, plan, seed, policy))
             approximate: list[str] = []
-            wrong = tuple(mismatches(found, stored, progress, approximate))
+            wrong = tuple(_all_mismatches(pieces, progress, approximate))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
     return Verification(found, wrong, follows(found), unlike, tuple(approximate))
+
+
+_Pieces = list[tuple[Plan, Stored]]
+
+
+def _opened(path: Path, stack: contextlib.ExitStack) -> tuple[Plan, _Pieces, tuple[str, ...]]:
+    """Return the plan of a file or of all shards, each file with its own plan, and where the index is wrong."""
+    if not is_index(path):
+        plan, stored = _opened_file(path, stack)
+        return plan, [(plan, stored)], ()
+    homes = weight_map(path)
+    files = {shard: _opened_file(path.parent / shard, stack) for shard in sorted(set(homes.values()))}
+    held = {shard: plan for shard, (plan, _) in files.items()}
+    for name, home in homes.items():
+        if name not in held[home]:
+            raise CheckpointError(f"{path}: {missing(name, home, held)}")
+    return _joined(path, homes, held), list(files.values()), tuple(map(str, strays(homes, held)))
+
+
+def _opened_file(path: Path, stack: contextlib.ExitStack) -> tuple[Plan, Stored]:
+    file = stack.enter_context(open_file(path))
+    header = read_header(file, str(path))
+    plan = described_plan(header.specs, header.metadata, path)
+    return plan, Stored(file.fileno(), str(path), header.offsets)
+
+
+def _joined(path: Path, homes: dict[str, str], held: dict[str, Plan]) -> Plan:
+    """Return the plans of all shards as one, or refuse shards that no one plan makes."""
+    first, plan = next(iter(held.items()))
+    for shard, other in held.items():
+        for label in ("seed", "policy", "order"):
+            one, two = getattr(plan, label), getattr(other, label)
+            if one != two:
+                raise CheckpointError(f"{path}: {first} has {label} {one!r} and {shard} has {two!r}: two models")
+    try:
+        return Plan(plan.seed, plan.policy, plan.order, [held[home][name] for name, home in homes.items()])
+    except FastinitError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _all_mismatches(pieces: _Pieces, progress: Progress | None, approximate: list[str]) -> Iterator[Mismatch]:
+    done, total = 0, sum(plan.nbytes for plan, _ in pieces)
+    for plan, stored in pieces:
+        yield from mismatches(plan, stored, _moved(progress, done, total), approximate)
+        done += plan.nbytes
+
+
+def _moved(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return the progress of a piece as that of the whole."""
+    return None if progress is None else lambda done, _, name: progress(before + done, total, name)
 
 
 def is_described(metadata: dict[str, str]) -> bool:

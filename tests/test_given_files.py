@@ -213,6 +213,8 @@ def test_a_healthy_file_is_accused(file, plan):
         found = diagnose(file, plan=judged_by)
         assert found.findings == ()
         assert {tensor.verdict for tensor in found.tensors} == {"good"}
+        assert "12 judged" in found.lines()[-1]
+        assert "not read" not in "".join(found.lines()), "a digest was compared without reading"
         assert found.drawn == (1, 1)
 
 

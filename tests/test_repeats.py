@@ -43,7 +43,7 @@ def test_the_parts_are_those_of_a_search_through_all_divisors(folder, data):
     save_file({"w": array}, path)
     original, module.CHUNK_BYTES = module.CHUNK_BYTES, data.draw(st.sampled_from([1, 2, 7, 16, 50, 1 << 19]))
     try:
-        with open_checkpoint(path) as (tensors, _):
+        with open_checkpoint(path) as (tensors, *_):
             assert repeats(tensors[0]) == judged(array)
     finally:
         module.CHUNK_BYTES = original
@@ -64,6 +64,6 @@ def test_a_tensor_is_read_once_however_many_parts_it_may_have(folder, monkeypatc
         return original(self, begin, buffer)
 
     monkeypatch.setattr(StoredTensor, "read", read)
-    with open_checkpoint(path) as (tensors, _):
+    with open_checkpoint(path) as (tensors, *_):
         assert repeats(tensors[0]) is None
     assert sum(lengths) <= array.nbytes + 100 * 128, f"{sum(lengths) / array.nbytes:.1f} readings"

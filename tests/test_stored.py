@@ -165,7 +165,7 @@ def test_memory_stays_small_beside_the_file(tmp_path):
 def test_a_file_that_is_cut_while_it_is_read_is_named(tmp_path):
     path = tmp_path / "w.safetensors"
     save_file({"w": normal(20, 30)}, path)
-    with stored.open_checkpoint(path) as (tensors, _):
+    with stored.open_checkpoint(path) as (tensors, *_):
         os.truncate(path, os.path.getsize(path) - 4)
         with pytest.raises(CheckpointError, match=r"w\.safetensors has become shorter while tensor 'w' was read"):
             tensors[0].values(0, 600)

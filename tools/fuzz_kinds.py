@@ -193,8 +193,11 @@ def judged_header(path: Path) -> None:
 
 
 def index_doors(folder: Path) -> Doors:
-    """Yield the reader of a checkpoint in several files."""
-    yield "diagnose", FastinitError, lambda: diagnose(folder / "case.safetensors.index.json", threads=1)
+    """Yield the readers of a checkpoint in several files."""
+    path = folder / "case.safetensors.index.json"
+    yield "diagnose", FastinitError, lambda: diagnose(path, threads=1)
+    yield "Plan.from_specs", FastinitError, lambda: Plan.from_specs(path, 17)
+    yield "verify_checkpoint", FastinitError, lambda: verify_checkpoint(path)
 
 
 def plan_doors(folder: Path) -> Doors:
@@ -240,7 +243,11 @@ def sound_digits(folder: Path) -> None:
 CASE = "case.safetensors"
 KINDS = {
     "header": Kind(header_files, header_doors, (("show", CASE), ("verify", CASE, "--quiet"), ("diagnose", CASE))),
-    "index": Kind(index_files, index_doors, (("diagnose", f"{CASE}.index.json"),)),
+    "index": Kind(
+        index_files,
+        index_doors,
+        tuple((command, f"{CASE}.index.json") for command in ("diagnose", "show", "verify")),
+    ),
     "plan": Kind(plan_files, plan_doors, (("show", "specs.json"),)),
     "trace": Kind(trace_files, trace_doors, ()),
     "idx": Kind(idx_files, idx_doors, ()),

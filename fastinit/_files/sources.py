@@ -1,4 +1,4 @@
-"""Where a model's specs come from: a ``.safetensors`` header, a JSON file, or a model that fastinit bundles."""
+"""Where a model's specs come from: the headers of its files, a JSON file, or a model that fastinit bundles."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..errors import PlanError
+from ..errors import CheckpointError, PlanError
+from .index import in_folder, is_index, missing, strays, weight_map
 from .json_text import JsonText
 from .opening import open_file, read_bounded
 from .safetensors import HEADER_LIMIT, METADATA, read_cut_header
-from .specs import TensorSpec, read_spec, specs_of
+from .specs import TensorSpec, is_placeholder, placeholders_sentence, read_spec, specs_of
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 """A file, a bundled model's name, or ``{name: {"dtype": "F32", "shape": [2, 3]}}``."""
@@ -41,21 +42,23 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
     Parameters
     ----------
     source : str, path or mapping
-        A ``.safetensors`` file (whole, or cut off after its header), a JSON file of
-        ``{name: {"dtype": ..., "shape": [...]}}``, the name of a bundled model, or such a mapping itself.
+        A ``.safetensors`` file (whole, or cut off after its header), the ``.safetensors.index.json`` of one in
+        shards, the folder of either, a JSON file of ``{name: {"dtype": ..., "shape": [...]}}``, the name of a
+        bundled model, or such a mapping itself.
 
     Raises
     ------
     PlanError
-        If there is no such file or bundled model.
+        If there is no such file or bundled model, if the file is a model's configuration, or if its weights are
+        empty placeholders.
     CheckpointError
-        If the file describes no model.
+        If the file describes no model, or an index and its shards disagree.
     """
     if isinstance(source, Mapping):
         return specs_of({name: entry for name, entry in source.items() if name != METADATA}, "specs", _KEYS)
     path = Path(source)
-    if path.is_file():
-        return _file_specs(path)
+    if path.is_file() or any(path.glob("*.safetensors*")):
+        return _without_placeholders(_file_specs(in_folder(path)), str(source))
     if str(source) not in bundled_models():
         raise PlanError(
             f"no file {str(source)!r}, and no bundled model of that name; "
@@ -65,10 +68,60 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
 
 
 def _file_specs(path: Path) -> dict[str, TensorSpec]:
+    if is_index(path):
+        return _index_specs(path)
     if path.suffix == ".json":
-        return _described(read_bounded(path, HEADER_LIMIT, "specs"), str(path))
+        text = read_bounded(path, HEADER_LIMIT, "specs")
+        if is_configuration(text):
+            raise PlanError(
+                f"{path} is the configuration of a model, which names no tensors; name its .safetensors file or "
+                ".safetensors.index.json instead, as model.save_pretrained writes them"
+            )
+        return _described(text, str(path))
+    return _header_specs(path)
+
+
+def _header_specs(path: Path) -> dict[str, TensorSpec]:
     with open_file(path) as file:
         return read_cut_header(file, str(path)).specs
+
+
+def _index_specs(path: Path) -> dict[str, TensorSpec]:
+    """Return the specs of all shards as those of one model, in the order of their index."""
+    homes = weight_map(path)
+    held = {shard: _header_specs(path.parent / shard) for shard in sorted(set(homes.values()))}
+    for name, home in homes.items():
+        if name not in held[home]:
+            raise CheckpointError(f"{path}: {missing(name, home, held)}")
+    stray = next(strays(homes, held), None)
+    if stray is not None:
+        raise CheckpointError(
+            f"{path}: tensor {stray}; put it right in the index, and `fastinit diagnose {path}` names all of them"
+        )
+    return {name: held[home][name] for name, home in homes.items()}
+
+
+def is_configuration(text: bytes) -> bool:
+    """Say whether a JSON text is a model's ``config.json``: it names a kind of model, where specs name tensors."""
+    walk, found = JsonText(text, "a configuration"), set[str]()
+    try:
+        for key in walk.members(found):
+            found.add(key)
+            if not isinstance(walk.value(), dict) and key in _CONFIGURED:
+                return True
+    except CheckpointError:  # whoever reads it as specs says what is wrong
+        pass
+    return False
+
+
+_CONFIGURED = ("model_type", "architectures", "_class_name")  # transformers' and diffusers'
+
+
+def _without_placeholders(specs: dict[str, TensorSpec], where: str) -> dict[str, TensorSpec]:
+    names = [name for name, spec in specs.items() if is_placeholder(name, spec)]
+    if names:
+        raise PlanError(f"{where}: {placeholders_sentence(names)}")
+    return specs
 
 
 def _described(text: bytes, where: str) -> dict[str, TensorSpec]:

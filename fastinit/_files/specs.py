@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,21 @@ class TensorSpec:
     def nbytes(self) -> int:
         """Bytes of its data."""
         return self.dtype.nbytes(self.size)
+
+
+def is_placeholder(name: str, spec: TensorSpec) -> bool:
+    """Say whether a tensor is an empty placeholder: a weight of shape [0]; a buffer may well be empty."""
+    return spec.shape == (0,) and spec.dtype.is_float and name.endswith("weight")
+
+
+def placeholders_sentence(names: Sequence[str]) -> str:
+    """Say what the tensors `names` are, each of which `is_placeholder`."""
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return (
+        f"{', '.join(map(quoted, names[:3]))}{more}: shape [0] is what a partitioned save (DeepSpeed "
+        "ZeRO-3) leaves of a matrix whose weights other files hold; gather them first, by zero_to_fp32.py or "
+        "stage3_gather_16bit_weights_on_model_save"
+    )
 
 
 def specs_of(

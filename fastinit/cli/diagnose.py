@@ -13,7 +13,7 @@ from .progress import Progress, add_quiet
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the file, and what to judge it by."""
     parser.add_argument(
-        "file", metavar="FILE", help="a .safetensors file, or the .safetensors.index.json of shards"
+        "file", metavar="FILE", help="a .safetensors file, the .safetensors.index.json of shards, or their folder"
     )
     add_demanded_plan(
         parser,
@@ -37,12 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose the file; status 1 where a tensor is wrong."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from .._files.index import in_folder, shards  # noqa: PLC0415
     from ..diagnosis import diagnose  # noqa: PLC0415
-    from ..diagnosis.stored import shards  # noqa: PLC0415
 
     plan = demanded_plan(options)
     if options.figure or options.html:
-        refuse_overwriting(options, shards(options.file))
+        path = in_folder(Path(options.file))
+        refuse_overwriting(options, (path, *shards(path)))
     asked = options.policy or options.rule or options.skip or options.seed is not None
     with Progress("diagnose", options.quiet) as progress:
         diagnosis = diagnose(

@@ -58,9 +58,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _texts(options: argparse.Namespace) -> list[str]:
-    """Return the texts that it reads, which no checkpoint may replace."""
-    is_text = options.model is not None and options.model.endswith(".json")
-    return [*[options.model] * is_text, *[options.plan] * (options.plan is not None)]
+    """Return the files that it reads and no checkpoint may replace: texts, and the shards of an index."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from .._files.index import in_folder, shards  # noqa: PLC0415
+
+    found = [] if options.plan is None else [options.plan]
+    if options.model is None:
+        return found
+    path = in_folder(Path(options.model))
+    is_text = path.suffix == ".json"
+    return [*found, *[str(path)] * is_text, *map(str, shards(path))]
 
 
 def _complete(plan: Plan, given: str | None) -> Plan:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the file, and what its plan should be."""
-    parser.add_argument("file", metavar="FILE", help="a file that fastinit wrote")
+    parser.add_argument(
+        "file", metavar="FILE", help="a file that fastinit wrote, the index of several, or their folder"
+    )
     add_demanded_plan(
         parser,
         plan="demand that the plan in the file is this one, written by `fastinit show --json`",

@@ -13,7 +13,6 @@ from typing import SupportsIndex
 
 from .. import _core
 from .._engine.threads import as_threads
-from .._files.safetensors import Header
 from ..checkpoint import Progress, described_plan, is_described
 from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
@@ -21,13 +20,15 @@ from ..policies import Choice, Verdict, as_policy, sorted_out
 from ..policies.deciding import PolicyLike
 from . import by_name
 from .expected import Expected, of_planned
+from .explained import Reason, copies, explanation
 from .given import given_data, other_digests
 from .globs import Globs
 from .measured import Measured, measured
-from .result import NOT_READ, Diagnosis, Finding, TensorDiagnosis
-from .stored import StoredTensor, open_checkpoint, summaries
+from .neighbours import Neighbours
+from .result import NOT_READ, Diagnosis, Finding, TensorDiagnosis, named
+from .stored import Opened, StoredTensor, open_checkpoint, summaries
 from .verdicts import faults
-from .whole import differences, equal, first_draws
+from .whole import differences, equal, equal_finding, first_draws, placeholders, unlike_the_index
 
 
 def diagnose(
@@ -45,7 +46,7 @@ def diagnose(
     Parameters
     ----------
     path : str or path
-        A ``.safetensors`` file, or the ``.safetensors.index.json`` of a sharded checkpoint.
+        A ``.safetensors`` file, the ``.safetensors.index.json`` of a sharded checkpoint, or the folder of either.
     plan : Plan, optional
         What it should be. Default: the plan in the file's own metadata, where fastinit wrote it.
     seed, policy : int and policy, optional
@@ -79,10 +80,14 @@ def diagnose(
     -----
     A standard deviation is off where it differs from the expected one by more than 5 standard errors,
     ``sd * sqrt((kurtosis + 2) / (4 n))`` of n weights, plus what rounding to float32 or float64 adds (in
-    narrower dtypes the expected moments are those after rounding), plus a rule's own tolerance. Without a plan,
-    tensors that the policy "xavier" refuses or fills with a constant, and those whose names say buffer or norm
-    gain, are not searched for equal or repeated weights. Memory stays small whatever the file's size: nothing
-    of it is kept or mapped.
+    narrower dtypes the expected moments are those after rounding), plus a rule's own tolerance.
+
+    Without a plan, tensors that the policy "xavier" refuses or fills with a constant, and those whose names say
+    buffer or norm gain, are not searched for equal or repeated weights. What is constant, infinite or equal with
+    a reason (a zero factor beside a drawn one, gains, tokens, masks, tables of sines) is then a remark and no
+    finding, and a matrix that holds draws of N(0, 1) is one.
+
+    Memory stays small whatever the file's size: nothing of it is kept or mapped.
 
     Examples
     --------
@@ -98,22 +103,25 @@ def diagnose(
     """
     _check(plan, policy)
     checked, threads = Globs(rules or {}), as_threads(threads)
-    with open_checkpoint(path) as (tensors, header):
+    with open_checkpoint(path) as opened:
+        tensors = opened.tensors
         checked.refuse_idle([tensor.name for tensor in tensors if tensor.spec.dtype.is_float])
-        planned = _planned(Path(path), tensors, header, plan, seed, policy)
+        planned = _planned(Path(path), opened, plan, seed, policy)
         expected = {t.name: checked.expected(t.name) or _expected(t, planned.get(t.name)) for t in tensors}
         given = given_data(tensors, planned, expected)
         weights = [t for t in tensors if t.spec.dtype.is_float and t.spec.size and t.name not in given]
         gathered = dict(zip((t.name for t in weights), summaries(weights, threads, progress), strict=True))
-        findings = [] if plan is None else list(differences(tensors, plan, expected))
-        findings += other_digests(tensors, planned, given)
-        found = {}
+        verdicts = _Verdicts(expected, gathered, given, Neighbours(weights, gathered))
+        verdicts.findings += unlike_the_index(opened.strays)
+        verdicts.findings += placeholders(tensors)
+        if plan is not None:
+            verdicts.findings += differences(tensors, plan, expected)
+        verdicts.findings += other_digests(tensors, planned, given)
         for tensor in weights:
-            found[tensor.name], faulty = _judge(tensor, gathered[tensor.name], expected[tensor.name])
-            findings += faulty
-        findings += equal(weights, gathered, expected)
+            verdicts.judge(tensor)
+        verdicts.compare(weights)
         drawn = first_draws(weights, planned) if planned else None
-    return Diagnosis(str(path), _tensors(tensors, found, expected, given, findings), tuple(findings), drawn)
+    return Diagnosis(str(path), verdicts.of(tensors), tuple(verdicts.findings), drawn, verdicts.remarks())
 
 
 def _check(plan: object, policy: object) -> None:
@@ -128,8 +136,7 @@ def _check(plan: object, policy: object) -> None:
 
 def _planned(
     path: Path,
-    tensors: Sequence[StoredTensor],
-    header: Header | None,
+    opened: Opened,
     plan: Plan | None,
     seed: SupportsIndex,
     policy: PolicyLike | None,
@@ -138,9 +145,9 @@ def _planned(
     if plan is not None:
         return plan
     if policy is not None:
-        return _by_policy(tensors, seed, policy)
-    if header is not None and is_described(header.metadata):
-        return described_plan(header.specs, header.metadata, path)
+        return _by_policy(opened.tensors, seed, policy)
+    if opened.header is not None and is_described(opened.header.metadata):
+        return described_plan(opened.header.specs, opened.header.metadata, path)
     return {}
 
 
@@ -172,33 +179,69 @@ def _expected(tensor: StoredTensor, planned: PlannedTensor | None) -> Expected |
     return of_planned(planned, tensor.spec.dtype) if tensor.spec.dtype.is_float else None
 
 
-def _judge(tensor: StoredTensor, summary: _core.Summary, e: Expected | None) -> tuple[Measured, list[Finding]]:
-    """Return the numbers of one tensor, and what is wrong with them."""
-    sample = tensor.sample()
-    found = measured(tensor, summary.facts(), sample)
-    findings = [
-        Finding(kind, (tensor.name,), f"{tensor.name!r} {sentence}")
-        for kind, sentence in faults(tensor, found, e, sample)
-    ]
-    return found, findings
+class _Verdicts:
+    """The numbers, findings and remarks of a checkpoint's tensors, gathered one by one."""
+
+    def __init__(
+        self,
+        expected: Mapping[str, Expected | None],
+        gathered: Mapping[str, _core.Summary],
+        given: Mapping[str, bool],
+        neighbours: Neighbours,
+    ) -> None:
+        self.findings: list[Finding] = []
+        self._expected, self._gathered, self._given, self._neighbours = expected, gathered, given, neighbours
+        self._found: dict[str, Measured] = {}
+        self._reasons: dict[Reason, list[str]] = {}
+
+    def judge(self, tensor: StoredTensor) -> None:
+        """Measure one tensor, and keep what is wrong with it, or why it is not."""
+        sample, e = tensor.sample(), self._expected[tensor.name]
+        m = measured(tensor, self._gathered[tensor.name].facts(), sample)
+        self._found[tensor.name] = m
+        for kind, sentence in faults(tensor, m, e, sample, self._neighbours):
+            reason = None if e is not None else explanation(kind, tensor, m, sample, self._neighbours)
+            if reason is None:
+                self.findings.append(Finding(kind, (tensor.name,), f"{tensor.name!r} {sentence}"))
+            else:
+                self._reasons.setdefault(reason, []).append(tensor.name)
+
+    def compare(self, tensors: Sequence[StoredTensor]) -> None:
+        """Keep the groups of tensors that are equal though each should be drawn, or why they are."""
+        for group in equal(tensors, self._gathered, self._expected):
+            reason = self._why_equal(group)
+            if reason is None:
+                self.findings.append(equal_finding(group))
+            else:
+                self._reasons.setdefault(reason, []).extend(tensor.name for tensor in group)
+
+    def _why_equal(self, group: Sequence[StoredTensor]) -> Reason | None:
+        if any(self._expected[tensor.name] is not None for tensor in group):
+            return None
+        first = group[0]
+        return copies(group) or explanation(
+            "equal", first, self._found[first.name], first.sample(), self._neighbours
+        )
+
+    def remarks(self) -> tuple[Finding, ...]:
+        """Return one remark for each reason."""
+        return tuple(_remark(reason, names) for reason, names in self._reasons.items())
+
+    def of(self, tensors: Sequence[StoredTensor]) -> tuple[TensorDiagnosis, ...]:
+        """Put each tensor's numbers, expectation and verdict together."""
+        kinds: dict[str, list[str]] = {}
+        for finding in (*self.findings, *self.remarks()):
+            for name in finding.tensors:
+                kinds.setdefault(name, []).append(finding.kind)
+        return tuple(self._diagnosis(tensor, kinds.get(tensor.name, [])) for tensor in tensors)
+
+    def _diagnosis(self, t: StoredTensor, kinds: list[str]) -> TensorDiagnosis:
+        e, m, is_given = self._expected[t.name], self._found.get(t.name), self._given.get(t.name)
+        unread = [NOT_READ] if t.spec.dtype.is_foreign and not is_given else []
+        good = "good" if is_given or (e and m) else ""
+        return TensorDiagnosis(t.name, t.spec, m, e, ", ".join([*kinds, *unread]) or good)
 
 
-def _tensors(
-    tensors: Sequence[StoredTensor],
-    found: Mapping[str, Measured],
-    expected: Mapping[str, Expected | None],
-    given: Mapping[str, bool],
-    findings: Sequence[Finding],
-) -> tuple[TensorDiagnosis, ...]:
-    """Put each tensor's numbers, expectation and verdict together."""
-    kinds: dict[str, list[str]] = {}
-    for finding in findings:
-        for name in finding.tensors:
-            kinds.setdefault(name, []).append(finding.kind)
-
-    def verdict(t: StoredTensor) -> str:
-        good = "good" if given.get(t.name) or (expected[t.name] and t.name in found) else ""
-        unread = [NOT_READ] if t.spec.dtype.is_foreign and not given.get(t.name) else []
-        return ", ".join([*kinds.get(t.name, ()), *unread]) or good
-
-    return tuple(TensorDiagnosis(t.name, t.spec, found.get(t.name), expected[t.name], verdict(t)) for t in tensors)
+def _remark(reason: Reason, names: list[str]) -> Finding:
+    verb = "is" if len(names) == 1 else "are"
+    return Finding(reason.kind, tuple(names), f"{named(names)} {verb} {reason.sentence}")

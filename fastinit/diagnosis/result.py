@@ -1,8 +1,9 @@
-"""Results: `TensorDiagnosis` is one tensor, `Finding` one fault, `Diagnosis` the whole checkpoint."""
+"""Results: `TensorDiagnosis` is one tensor, `Finding` one fault or remark, `Diagnosis` the whole checkpoint."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +26,16 @@ _NAMED = 3  # tensors that a sentence on many names
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault of a checkpoint.
+    """One fault of a checkpoint, or one remark: what would be a fault, had it no reason.
 
     Attributes
     ----------
     kind : str
-        The fault in a word or three.
+        The fault, or the reason, in a word or three.
     tensors : tuple of str
         The tensors concerned.
     sentence : str
-        The fault and its remedy.
+        The fault and its remedy, or the reason in words.
     """
 
     kind: str
@@ -47,6 +48,20 @@ class Finding:
     def facts(self) -> dict[str, Any]:
         """Return the finding as plain JSON."""
         return {"kind": self.kind, "tensors": list(self.tensors), "sentence": self.sentence}
+
+
+_UNUSUAL = "What is unusual, and why it is no fault."
+
+
+def _listed(title: str, findings: tuple[Finding, ...]) -> Table:
+    rows = tuple((f.kind, ", ".join(f.tensors), f.sentence) for f in findings)
+    return Table(title, ("finding", "tensors", "in words"), rows)
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first names of a list in quotes, and the number of the others."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(map(repr, names[:_NAMED])) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +79,8 @@ class TensorDiagnosis:
     expected : Expected or None
         None where neither a plan nor a rule speaks of it.
     verdict : str
-        "good", the kinds of its findings, `NOT_READ`, or "" where there was nothing to judge it by.
+        "good", the kinds of its findings, else of its remarks, `NOT_READ`, or "" where there was nothing to judge
+        it by.
     """
 
     name: str
@@ -116,12 +132,15 @@ class Diagnosis(Result):
         Every fault.
     drawn : tuple of (int, int), or None
         How many of how many tensors begin with the very weights the plan draws; None without a plan.
+    remarks : tuple of Finding
+        What is unusual and has a reason: no fault.
     """
 
     path: str
     tensors: tuple[TensorDiagnosis, ...]
     findings: tuple[Finding, ...]
     drawn: tuple[int, int] | None
+    remarks: tuple[Finding, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -138,7 +157,8 @@ class Diagnosis(Result):
     def lines(self) -> list[str]:
         """Return the table and the findings as text lines."""
         findings = [f"{finding.kind}: {finding}" for finding in self.findings]
-        return [*self._table().lines(), "", *findings, *self.conclusions()]
+        remarks = [f"remark, {remark.kind}: {remark}" for remark in self.remarks]
+        return [*self._table().lines(), "", *findings, *remarks, *self.conclusions()]
 
     def conclusions(self) -> list[str]:
         """Return sentences on the draws, where there is a plan, on what was not read, and on the whole."""
@@ -172,14 +192,14 @@ class Diagnosis(Result):
             "good": self.passed,
             "drawn": None if self.drawn is None else {"equal": self.drawn[0], "compared": self.drawn[1]},
             "findings": [finding.facts() for finding in self.findings],
+            "remarks": [remark.facts() for remark in self.remarks],
             "tensors": [tensor.facts() for tensor in self.tensors],
         }
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the tensors, and the findings where there are any."""
-        found = tuple((f.kind, ", ".join(f.tensors), f.sentence) for f in self.findings)
-        findings = Table("What is wrong, and what to do.", ("finding", "tensors", "in words"), found)
-        return (self._table(), findings) if found else (self._table(),)
+        """Return the tensors, and the findings and remarks where there are any."""
+        found = (_listed("What is wrong, and what to do.", self.findings), _listed(_UNUSUAL, self.remarks))
+        return (self._table(), *(table for table in found if table.rows))
 
     def _table(self) -> Table:
         return Table(

@@ -20,11 +20,11 @@ from .. import _core
 from .._engine.cpus import default_threads
 from .._engine.narrow import widened
 from .._engine.threads import in_order
-from .._files.json_text import JsonText, quoted
-from .._files.opening import open_file, read_bounded
+from .._files.index import Stray, in_folder, is_index, missing, strays, weight_map
+from .._files.opening import open_file
 from .._files.reading import read_at
-from .._files.safetensors import HEADER_LIMIT, Header, read_header
-from .._files.specs import TensorSpec, check_name_in_file
+from .._files.safetensors import Header, read_header
+from .._files.specs import TensorSpec
 from ..checkpoint import Progress
 from ..errors import CheckpointError
 
@@ -40,7 +40,6 @@ SAMPLE = 8192
 """The most weights in a sample of a tensor; those of a large tensor lie in evenly spread stretches."""
 
 _STRETCHES = 16
-_INDEX = ".safetensors.index.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,45 +107,53 @@ class StoredTensor:
         return found.digest()
 
 
-@contextlib.contextmanager
-def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[tuple[list[StoredTensor], Header | None]]:
-    """Open a ``.safetensors`` file, or the ``.safetensors.index.json`` of a sharded one.
+class Opened(NamedTuple):
+    """An open checkpoint.
 
-    Yields
-    ------
+    Attributes
+    ----------
     tensors : list of StoredTensor
-        In the header's (the index's) order.
+        In the header's order; or in the index's, then those that it omits.
     header : Header or None
         Of the one file; None of a sharded checkpoint.
+    strays : list of Stray
+        Where an index and its shards disagree.
+    """
+
+    tensors: list[StoredTensor]
+    header: Header | None
+    strays: list[Stray]
+
+
+@contextlib.contextmanager
+def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[Opened]:
+    """Open a ``.safetensors`` file, the ``.safetensors.index.json`` of a sharded one, or the folder of either.
 
     Raises
     ------
     CheckpointError
-        If a file is not a ``.safetensors`` file, or not what the index says.
+        If a file is not a ``.safetensors`` file, or lacks a tensor that the index puts there.
     """
-    path = Path(path)
+    path = in_folder(Path(path))
     with contextlib.ExitStack() as stack:
-        if not path.name.endswith(_INDEX):
-            descriptor, header = _open(path, stack)
-            yield [_stored(name, path, descriptor, header) for name in header.specs], header
+        if is_index(path):
+            yield _open_shards(path, stack)
             return
-        homes = _weight_map(path)
-        files = {name: _open(path.parent / name, stack) for name in sorted(set(homes.values()))}
-        tensors = []
-        for name, home in homes.items():
-            descriptor, header = files[home]
-            if name not in header.specs:
-                raise CheckpointError(f"{path}: tensor {name!r} is not in {home}, where the index puts it")
-            tensors.append(_stored(name, path.parent / home, descriptor, header))
-        yield tensors, None
+        descriptor, header = _open(path, stack)
+        yield Opened([_stored(name, path, descriptor, header) for name in header.specs], header, [])
 
 
-def shards(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Return the files that an index names; none where `path` is no index."""
-    path = Path(path)
-    if not path.name.endswith(_INDEX):
-        return ()
-    return tuple(path.parent / home for home in sorted(set(_weight_map(path).values())))
+def _open_shards(path: Path, stack: contextlib.ExitStack) -> Opened:
+    homes = weight_map(path)
+    files = {name: _open(path.parent / name, stack) for name in sorted(set(homes.values()))}
+    held = {shard: header.specs for shard, (_, header) in files.items()}
+    for name, home in homes.items():
+        if name not in held[home]:
+            raise CheckpointError(f"{path}: {missing(name, home, held)}")
+    found = list(strays(homes, held))
+    places = homes | {stray.name: stray.shard for stray in found if not stray.home}
+    tensors = [_stored(name, path.parent / home, *files[home]) for name, home in places.items()]
+    return Opened(tensors, None, found)
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
@@ -156,44 +163,6 @@ def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:
 
 def _stored(name: str, path: Path, descriptor: int, header: Header) -> StoredTensor:
     return StoredTensor(name, header.specs[name], str(path), descriptor, header.offsets[name])
-
-
-def _weight_map(path: Path) -> dict[str, str]:
-    walk, homes, keys = (
-        JsonText(read_bounded(path, HEADER_LIMIT, "an index"), str(path)),
-        dict[str, str](),
-        set[str](),
-    )
-    for key in walk.members(keys):
-        keys.add(key)
-        if key == "weight_map":
-            homes = _homes(walk, path)
-        else:
-            walk.value()
-    walk.end()
-    if not homes:
-        raise CheckpointError(f"{path} has no weight_map from tensor names to files")
-    return homes
-
-
-def _homes(walk: JsonText, path: Path) -> dict[str, str]:
-    homes: dict[str, str] = {}
-    files: dict[str, str] = {}  # one object for each name of a file, however many tensors lie in it
-    for name in walk.members(homes, f"{path}: weight_map"):
-        check_name_in_file(name, str(path))
-        home = walk.value()
-        if not isinstance(home, str) or not _is_file_name(home):
-            raise CheckpointError(
-                f"{path}: tensor {quoted(name)} lies in {quoted(home)}; expected a file name beside the index"
-            )
-        homes[name] = files.setdefault(home, home)
-    return homes
-
-
-def _is_file_name(home: str) -> bool:
-    """Say whether such a file can lie beside the index: the name is no path and has no lone surrogate."""
-    is_path = home in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(home)
-    return not is_path and home == home.encode(errors="ignore").decode()
 
 
 def summaries(

@@ -13,6 +13,7 @@ from .._engine.narrow import rounded
 from . import by_name
 from .expected import Expected, least_step, relative_step
 from .measured import Measured
+from .neighbours import Neighbours
 from .repeats import repeats
 from .stored import StoredTensor
 
@@ -37,11 +38,18 @@ SPIKE_RATIO = 3.0
 SPIKE_BESIDE = 16
 """The neighbours of an extreme: so many occupied values next to it, of a sample."""
 
+WIDEST_GAIN = 4.0
+"""How many times wider than its inputs a matrix's outputs may be: He's start makes them 1.4 times so."""
+
+_STANDARD = Expected("N(0, 1)", 1.0, mean=0.0, kurtosis=0.0)
+
 Fault = tuple[str, str]
 """The kind of a fault, and a sentence on it that follows the tensor's name."""
 
 
-def faults(tensor: StoredTensor, m: Measured, e: Expected | None, sample: _Array) -> Iterator[Fault]:
+def faults(
+    tensor: StoredTensor, m: Measured, e: Expected | None, sample: _Array, neighbours: Neighbours
+) -> Iterator[Fault]:
     """Yield everything that is wrong with a tensor.
 
     Parameters
@@ -54,6 +62,8 @@ def faults(tensor: StoredTensor, m: Measured, e: Expected | None, sample: _Array
         What a plan or a rule says of them.
     sample : array
         Its `StoredTensor.sample`.
+    neighbours : Neighbours
+        The other tensors of its file.
     """
     if m.nan or m.inf:
         yield (
@@ -65,9 +75,11 @@ def faults(tensor: StoredTensor, m: Measured, e: Expected | None, sample: _Array
         return
     is_drawn = e.is_drawn if e is not None else by_name.is_usually_drawn(tensor.name, tensor.spec)
     if is_drawn and _is_one_value(tensor, m, e):
-        yield _one_value(m)
+        yield _one_value(m, neighbours.none_is_drawn)
     elif e is not None:
         yield from _against(m, e, tensor.spec.dtype)
+    elif is_drawn and _is_never_scaled(tensor, m, neighbours):
+        yield _never_scaled(tensor, m)
     if is_drawn and m.low < m.high:
         yield from _repeated_or_piled(tensor, m, e, sample)
 
@@ -166,17 +178,53 @@ def _is_one_value(tensor: StoredTensor, m: Measured, e: Expected | None) -> bool
     return e is None or not (e.rounding(tensor.spec.dtype) >= e.std or e.may_be_equal(m.finite))
 
 
-def _one_value(m: Measured) -> Fault:
+def _one_value(m: Measured, none_is_drawn: bool) -> Fault:
+    alike = (
+        "; no other tensor here is drawn either, and hidden units with equal weights on both sides get equal "
+        "gradients, so they can never become different"
+        if none_is_drawn
+        else ""
+    )
     if m.low == 0:
         return (
             "all zero",
-            f"is zero everywhere ({m.finite:,} weights): it passes no signal on and its units can never "
-            "become different; was it skipped when the model was initialized or loaded?",
+            f"is zero everywhere ({m.finite:,} weights): it passes no signal on, and nothing here explains "
+            f"that{alike}; was it skipped when the model was initialized or loaded?",
         )
     return (
         "constant",
-        f"is {m.low:.6g} everywhere ({m.finite:,} weights): all its units compute the same and get the "
-        "same gradient, so they stay one unit; draw its weights at random",
+        f"is {m.low:.6g} everywhere ({m.finite:,} weights): all its units compute the same, so it starts as a "
+        f"single unit{alike}; draw its weights at random",
+    )
+
+
+def _is_never_scaled(tensor: StoredTensor, m: Measured, neighbours: Neighbours) -> bool:
+    """Say whether a matrix holds draws of N(0, 1), to the sampling error, and has inputs enough to do harm.
+
+    Trained ones have another spread. Rows that are looked up, factors and what a norm divides may start so.
+    """
+    is_matrix = neighbours.has_bias(tensor) or by_name.is_linear(tensor.name)
+    if not is_matrix or by_name.may_be_wide(tensor.name):
+        return False
+    if _gain(tensor, m) < WIDEST_GAIN or neighbours.is_wide_like_its_embedding(tensor):
+        return False
+    return all(check(m, _STANDARD, tensor.spec.dtype) is None for check in (_std, _mean, _kurtosis))
+
+
+def _gain(tensor: StoredTensor, m: Measured) -> float:
+    """Return how many times wider than its inputs a matrix's outputs are, whichever axis the inputs are."""
+    shape = tensor.spec.shape
+    if len(shape) < 2:
+        return 0.0
+    return m.std * math.sqrt(min(shape[:2]) * math.prod(shape[2:]))
+
+
+def _never_scaled(tensor: StoredTensor, m: Measured) -> Fault:
+    return (
+        "spread",
+        f"has standard deviation {m.std:.5g}, as N(0, 1) draws it: its outputs are {_gain(tensor, m):.3g} times "
+        "as wide as its inputs, or more, unless a norm divides them again; scale it by its fan, as "
+        "fastinit.xavier_uniform does",
     )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from .. import _core
 from .._engine.fill import fill
 from .._engine.initializer import Distribution
+from .._files.index import Stray
+from .._files.specs import is_placeholder, placeholders_sentence
 from ..plan import Plan, PlannedTensor
 from . import by_name
 from .expected import Expected
@@ -55,7 +57,7 @@ def differences(
 
 def equal(
     tensors: Sequence[StoredTensor], gathered: Mapping[str, _core.Summary], expected: Mapping[str, Expected | None]
-) -> Iterator[Finding]:
+) -> Iterator[list[StoredTensor]]:
     """Yield the groups of tensors that are equal to the bit though each should be drawn by itself.
 
     Equal bits have equal summaries, so only the few tensors whose summaries agree are read again, once each.
@@ -76,14 +78,31 @@ def equal(
             continue
         key = (tensor.spec.dtype.name, *(np.float64(value).tobytes() for value in facts.values()))
         alike.setdefault(key, []).append(tensor)
-    for group in (group for some in alike.values() for group in _equals(some) if len(group) > 1):
-        names = tuple(tensor.name for tensor in group)
-        yield Finding(
-            "equal",
-            names,
-            f"{', '.join(map(repr, names))} are equal to the bit: right only for tied weights; else one seed was "
-            "used twice, and a stream per name would part them",
-        )
+    yield from (group for some in alike.values() for group in _equals(some) if len(group) > 1)
+
+
+def equal_finding(group: Sequence[StoredTensor]) -> Finding:
+    """Return the finding on a group of tensors that are equal to the bit."""
+    names = tuple(tensor.name for tensor in group)
+    return Finding(
+        "equal",
+        names,
+        f"{', '.join(map(repr, names))} are equal to the bit: right only for tied weights; else one seed was "
+        "used twice, and a stream per name would part them",
+    )
+
+
+def unlike_the_index(strays: Iterable[Stray]) -> Iterator[Finding]:
+    """Yield where a shard holds a tensor that the index omits, or puts elsewhere."""
+    for stray in strays:
+        yield Finding("not in the index", (stray.name,), str(stray))
+
+
+def placeholders(tensors: Sequence[StoredTensor]) -> Iterator[Finding]:
+    """Yield one finding on the weights that a partitioned save left empty."""
+    names = tuple(tensor.name for tensor in tensors if is_placeholder(tensor.name, tensor.spec))
+    if names:
+        yield Finding("placeholder", names, placeholders_sentence(names))
 
 
 def _should_differ(tensor: StoredTensor, e: Expected | None) -> bool:
