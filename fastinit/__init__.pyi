@@ -8,6 +8,7 @@ from . import autodiff as autodiff
 from . import diagnosis as diagnosis
 from . import initializers as initializers
 from . import lessons as lessons
+from . import policies as policies
 from . import propagation as propagation
 from ._engine.axes import fans as fans
 from ._engine.checks import ShapeLike
@@ -46,6 +47,7 @@ from .errors import ShapeProductOverflow as ShapeProductOverflow
 from .errors import StreamOverlap as StreamOverlap
 from .errors import TensorAutodiffError as TensorAutodiffError
 from .errors import TensorError as TensorError
+from .errors import TensorsRefused as TensorsRefused
 from .errors import ZeroFanIn as ZeroFanIn
 from .errors import ZeroFanOut as ZeroFanOut
 from .lessons.advice import recommend as recommend

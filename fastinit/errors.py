@@ -7,7 +7,12 @@ sentence says what was given, what was expected, and what to type instead. Wrong
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._escaping import escaped
+
+if TYPE_CHECKING:
+    from .policies.deciding import Refusal
 
 
 class FastinitError(Exception):
@@ -171,6 +176,35 @@ class PlanError(FastinitError, ValueError):
     """A whole-model plan cannot be made, and which tensor is the reason."""
 
 
+class TensorsRefused(PlanError):
+    """A policy fills some tensors with nothing; `refusals` are all of them, by kind."""
+
+    SHOWN = 20
+    """Kinds that the sentence names."""
+
+    def __init__(self, policy: str, total: int, refusals: tuple[Refusal, ...]) -> None:
+        super().__init__(policy, total, refusals)
+        self.policy = policy
+        self.total = total
+        self.refusals = refusals
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The sentence in lines: a kind each."""
+        number = sum(len(refusal.names) for refusal in self.refusals)
+        more = self.refusals[self.SHOWN :]
+        last = (f"and {sum(len(r.names) for r in more):,} tensors of {len(more):,} more kinds",) if more else ()
+        return (
+            f"policy {self.policy} refuses {number:,} of {self.total:,} tensors, for it guesses nothing; "
+            "after each stands what to type (in Python: policy=fastinit.policies.customized(...))",
+            *(_shortened(str(refusal)) for refusal in self.refusals[: self.SHOWN]),
+            *last,
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(map(escaped, self.lines))
+
+
 class StreamOverlap(PlanError):
     """Two tensors would share draws; `first` and `second` are their names."""
 
@@ -212,6 +246,11 @@ class InvalidNameInFile(CheckpointError, InvalidTensorName):
 
     def __str__(self) -> str:
         return f"{self.path}: {InvalidTensorName.__str__(self)}"
+
+
+def _shortened(line: str) -> str:
+    """Cut a line that repeats a very long name."""
+    return line if len(line) <= 480 else f"{line[:400]} ... {line[-70:]}"
 
 
 def _quoted(name: str) -> str:

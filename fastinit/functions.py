@@ -12,13 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._engine.checks import as_choice, as_source
+from ._engine.checks import as_source
 from ._engine.initializer import Initializer
 from ._engine.parts import Array
 from ._engine.targets import whole_shape
 from ._files.json_text import parse_object
 from ._help import documented
 from .errors import CheckpointError
+from .initializer_text import made, parse_call
 from .initializers import (
     ONES,
     ZEROS,
@@ -39,13 +40,13 @@ from .initializers import (
 
 
 def as_initializer(initializer: Initializer | str) -> Initializer:
-    """Return an initializer, or the one that a function's name or a JSON object as text stands for.
+    """Return an initializer, or the one that a function's name, a call of it or a JSON object as text stands for.
 
     Examples
     --------
     >>> from fastinit.functions import as_initializer
     >>> from fastinit.initializers import kaiming
-    >>> as_initializer("he_normal") == kaiming("normal")
+    >>> as_initializer("he_normal") == as_initializer("kaiming_normal()") == kaiming("normal")
     True
     >>> as_initializer('{"kind": "normal", "mean": 0, "std": 0.01}').std
     0.01
@@ -54,21 +55,20 @@ def as_initializer(initializer: Initializer | str) -> Initializer:
         return initializer
     if not isinstance(initializer, str):
         raise TypeError(
-            f"initializer must be one of fastinit.initializers, a name or JSON text, got {initializer!r}"
+            f"initializer must be one of fastinit.initializers, a name, a call or JSON text, got {initializer!r}"
         )
     if not initializer.lstrip().startswith("{"):
-        makers = _makers()
-        return makers[as_choice(initializer, makers, "initializer")]()
+        return made(parse_call(initializer), _makers())
     try:
         return Initializer.from_json(parse_object(initializer, "initializer"))
     except CheckpointError as error:
         raise ValueError(str(error)) from error
 
 
-def _makers() -> dict[str, Callable[[], Initializer]]:
-    """Return what makes the initializer of each function here that needs no arguments of its own."""
+def _makers() -> dict[str, Callable[..., Initializer]]:
+    """Return what makes the initializer of each function here."""
     makers = {name: value.make for name, value in globals().items() if hasattr(value, "make")}
-    return {name: make for name, make in makers.items() if not _needs(make)}
+    return {name: make for name, make in makers.items() if make is not as_initializer}
 
 
 def _needs(make: Callable[..., Initializer]) -> bool:

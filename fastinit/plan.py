@@ -29,7 +29,8 @@ from ._files.specs import TensorSpec
 from .errors import CheckpointError, InitializationError, PlanError, StreamOverlap
 from .given_data import Data, checked_given, copied, read_given
 from .planned import PlannedTensor, check_copies, check_planned, part_of, read_planned, text_of
-from .policies import Rule, policy_rules, rule_for
+from .policies import Choice, as_policy, decided
+from .policies.deciding import PolicyLike
 from .views.table import Table, counted, notebook
 
 __all__ = ["ORDERS", "VERSION", "Plan", "PlannedTensor", "is_plan"]
@@ -95,7 +96,7 @@ class Plan(Mapping[str, PlannedTensor]):
         cls,
         specs: Source,
         seed: SupportsIndex,
-        policy: str = "xavier",
+        policy: PolicyLike = "xavier",
         *,
         order: str = "named",
         dtype: npt.DTypeLike | None = None,
@@ -109,8 +110,11 @@ class Plan(Mapping[str, PlannedTensor]):
             name (`fastinit.bundled_models`), or ``{name: {"dtype": "F32", "shape": [2, 3]}}``.
         seed : int
             0 to 2**64 - 1.
-        policy : str, default "xavier"
-            Matrices, embeddings and convolutions Xavier uniform, norm gains one, biases zero.
+        policy : str, path, rules or callable, default "xavier"
+            A name in `fastinit.policies.POLICIES` ("xavier": matrices, embeddings, convolutions Xavier uniform,
+            norm gains one, biases zero); a `pathlib.Path` of a TOML file; `fastinit.policies.Rule` objects, tried
+            in their order; or a callable that gets the specs of the whole model and returns ``{name: Choice}``,
+            where None leaves a tensor out.
         order : {"named", "sequential"}
             A stream per name, or the seed's one stream in the order of the specs.
         dtype : dtype, optional
@@ -119,27 +123,30 @@ class Plan(Mapping[str, PlannedTensor]):
         Raises
         ------
         PlanError
-            For an unknown policy or order, and for a tensor that no rule matches, by name.
+            For an unknown policy or order, and for tensors that the policy refuses: all at once, as `refusals`.
         StreamOverlap
             If two tensors would share draws.
         CheckpointError
             If the file is malformed.
         """
         checked_seed = as_u64(seed, "seed")
-        rules = policy_rules(policy)
+        chosen_by = as_policy(policy)
         _check_order(order)
         stored_as = None if dtype is None else as_dtype(dtype)[0]
         tensors: list[PlannedTensor] = []
         shared = checked_seed
-        for name, spec in read_specs(specs).items():
-            tensor = _planned(name, spec, rules, stored_as)
+        described = read_specs(specs)
+        for name, choice in decided(chosen_by, described).items():
+            tensor = _planned(name, described[name], choice, stored_as)
             state = stream_state(checked_seed, name) if order == "named" else shared
             tensors.append(dataclasses.replace(tensor, state=state))
             shared = _core.advance(shared, tensor.draws)
-        return cls(checked_seed, policy, order, tensors)
+        return cls(checked_seed, chosen_by.text, order, tensors)
 
     @classmethod
-    def from_layout(cls, layout: Source, seed: SupportsIndex, policy: str = "xavier", **options: Any) -> Self:
+    def from_layout(
+        cls, layout: Source, seed: SupportsIndex, policy: PolicyLike = "xavier", **options: Any
+    ) -> Self:
         """Return `from_specs` of the same arguments: this is its older name."""
         return cls.from_specs(layout, seed, policy, **options)
 
@@ -325,11 +332,7 @@ def _walked(text: str) -> tuple[dict[str, Any], list[PlannedTensor]]:
     return head, list(tensors.values())
 
 
-def _planned(name: str, spec: TensorSpec, rules: tuple[Rule, ...], stored_as: DType | None) -> PlannedTensor:
-    initializer, layout = rule_for(rules, name, spec.shape, spec.dtype)
+def _planned(name: str, spec: TensorSpec, choice: Choice, stored_as: DType | None) -> PlannedTensor:
     dtype = stored_as if stored_as is not None and spec.dtype.is_float else spec.dtype
-    try:
-        distribution = initializer.for_shape(spec.shape, layout)
-    except ValueError as error:
-        raise PlanError(f"tensor {name!r} {list(spec.shape)}: {error}") from error
-    return PlannedTensor(name, spec.shape, dtype, initializer.name, distribution, state=0)
+    distribution = choice.distribution(spec.shape)
+    return PlannedTensor(name, spec.shape, dtype, choice.initializer.name, distribution, state=0)

@@ -12,7 +12,7 @@ from typing import SupportsIndex
 from ._files.specs import TensorSpec
 from .errors import FastinitError, PlanError
 from .plan import Plan, PlannedTensor
-from .policies import policy_rules
+from .policies import as_policy
 
 _LABELS = ("seed", "policy", "order")
 
@@ -57,13 +57,13 @@ def departures(
     if seed is None and policy is None:
         return ()
     if policy is not None:
-        policy_rules(policy)  # a misspelt policy is a wrong question, not a wrong file
+        as_policy(policy)  # a misspelt policy is a wrong question, not a wrong file
     seed, policy = plan.seed if seed is None else seed, plan.policy if policy is None else policy
     source = f"seed {seed}, policy {policy!r}, order {plan.order!r}"
     try:
         wanted = Plan.from_specs(specs_of_plan(plan), seed, policy, order=plan.order)
     except PlanError as error:
-        return (f"{source} make no plan of its tensors: {error}",)
+        return (f"{source} make no plan of its tensors: {' '.join(str(error).splitlines()[:2])}",)
     return tuple(_departures(plan, wanted, source))
 
 

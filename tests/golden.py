@@ -151,12 +151,14 @@ BUNDLED = (
     "vit-b16",
     "whisper-small",
 )
+SKIPPED = {"whisper-small": ["--skip", "model.encoder.embed_positions.weight"]}
+"""A table of sines, which no seed makes."""
 COMMANDS = (
     ["init", "LAYOUT", "--out", "OUT"],
     ["init", "LAYOUT", "--out", "OUT", "--seed", "99", "--order", "sequential", "--dtype", "f64"],
     ["init", "LAYOUT", "--out", "OUT", "--dtype", "bf16"],
     ["init", "all-minilm-l6-v2", "--out", "OUT"],
-    *(["show", name, "--json"] for name in BUNDLED),
+    *(["show", name, "--json", *SKIPPED.get(name, [])] for name in BUNDLED),
     ["show", "LAYOUT", "--json", "--seed", "5", "--dtype", "f8_e4m3", "--order", "sequential"],
     *(
         [command, *json, "--seed", seed]

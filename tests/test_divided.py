@@ -7,25 +7,20 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from conftest import GAMMA, mixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paintings import HALF, ONES, QUARTER, STATE, ZEROS, canvas_of, cut, indices, paintings, ranges, whole
 
-from fastinit import DistributionError, Plan, PlanError, PlannedTensor, verify_checkpoint, write_checkpoint
+from fastinit import DistributionError, Plan, PlanError, PlannedTensor
 from fastinit._engine import boxes
 from fastinit._engine.dtypes import BY_NAME
 from fastinit._engine.fill import fill
 from fastinit._engine.narrow import widened
-from fastinit.diagnosis import diagnose
 from fastinit.initializers import (
-    CenteredUniform,
     Constant,
-    DeltaOrthogonal,
-    Diagonal,
     Given,
     Initializer,
     Normal,
-    Orthogonal,
     Parts,
     Positions,
     Sparse,
@@ -33,58 +28,6 @@ from fastinit.initializers import (
     Uniform,
     painted,
 )
-
-STATE = 0xFFFF_FFFF_FFFF_FF00
-HALF, QUARTER, ZEROS, ONES = Uniform(0.5, 1.5), CenteredUniform(0.25), Constant(0.0), Constant(1.0)
-CONTENTS = (HALF, QUARTER, ZEROS, ONES)
-
-
-def whole(*shape):
-    return tuple((0, length, 1) for length in shape)
-
-
-def cut(box):
-    return tuple(slice(*r) for r in box)
-
-
-def by_numpy(shape, content, dtype):
-    """A whole tensor of one content, in numpy alone (C2, C7, C8, C11)."""
-    if content in (ZEROS, ONES):
-        return np.full(shape, content.value, dtype)
-    steps = np.arange(1, math.prod(shape) + 1, dtype=np.uint64) * np.uint64(GAMMA)
-    unit = (mixed(np.uint64(STATE) + steps) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    values, high = (0.5 + 1.0 * unit, 1.5) if content is HALF else (0.25 * (2.0 * unit - 1.0), 0.25)
-    return np.minimum(values.astype(dtype), np.nextafter(dtype(high), dtype(0))).reshape(shape)
-
-
-def canvas_of(shape, layers, dtype=np.float64):
-    canvas = np.full(shape, np.nan, dtype)
-    for box, content in layers:
-        canvas[cut(box)] = by_numpy(shape, content, dtype)[cut(box)]
-    return canvas
-
-
-@st.composite
-def ranges(draw, length):
-    start = draw(st.integers(0, length - 1))
-    return start, draw(st.integers(start + 1, length)), draw(st.integers(1, length))
-
-
-@st.composite
-def paintings(draw):
-    shape = tuple(draw(st.lists(st.integers(1, 9), max_size=3)))
-    box = st.tuples(*map(ranges, shape))
-    layers = draw(st.lists(st.tuples(box, st.sampled_from(CONTENTS)), max_size=6))
-    return shape, [(whole(*shape), draw(st.sampled_from(CONTENTS))), *layers]
-
-
-@st.composite
-def indices(draw, shape):
-    bound = st.none() | st.integers(-12, 12)
-    steps = st.sampled_from([None, 1, 2, 3, -1, -2, -5])
-    entries = [st.builds(slice, bound, bound, steps) | st.integers(-length, length - 1) for length in shape]
-    return (*draw(st.tuples(*entries)), ...)
-
 
 # ---- what is filled ----------------------------------------------------------------------------------
 
@@ -273,6 +216,14 @@ def test_one_distribution_over_everything_stays_in_parts():
     assert painted((0, 3), [(whole(0, 3), ONES)]) == ONES
 
 
+def test_layers_of_an_empty_or_bare_tensor_are_lost():
+    """Who paints may have no tensor yet, and judges itself what no layer covers."""
+    assert boxes.painted_over([]) == []
+    assert boxes.painted_over([(whole(0, 3), "first"), (whole(0, 3), "last")]) == [(whole(0, 3), "last")]
+    apart = [(((2, 4, 1),), "low"), (((5, 8, 2),), "high")]
+    assert sorted(boxes.painted_over(apart)) == apart
+
+
 @pytest.mark.parametrize(
     ("layers", "count"),
     [
@@ -293,74 +244,6 @@ def test_a_short_description_hides_what_differs():
     assert (bias.draws_per_weight, bias.support) == (0, (0.0, 1.0))
     table = painted((9, 4), [(whole(9, 4), Normal(0.0, 0.02)), (((0, 9, 8), (0, 4, 1)), ZEROS)])
     assert table.describe() == "normal std=0.02, zeros in [0:9:8, 0:4]"
-
-
-# ---- parts that are made as a whole ------------------------------------------------------------------
-
-GATES = [(((gate * 8, gate * 8 + 8, 1), (0, 5, 1)), Orthogonal(1.5, "oi")) for gate in range(3)]
-GATES.append((((24, 32, 1), (0, 5, 1)), ONES))
-
-
-def orthonormal(normals, gain):
-    """Q of a QR decomposition with R's diagonal positive (C16), by numpy."""
-    q, r = np.linalg.qr(normals)
-    return gain * q * np.sign(np.diagonal(r))
-
-
-def test_the_gates_of_a_recurrent_layer_are_one_matrix_or_take_the_same_draws():
-    """Each gate is orthogonal by itself, and made of the normals of its own place."""
-    content = painted((32, 5), GATES)
-    assert len(content.parts) == 4
-    made, normals = fill(STATE, (32, 5), content), fill(STATE, (32, 5), Normal())
-    for gate in range(3):
-        rows = slice(gate * 8, gate * 8 + 8)
-        assert np.allclose(made[rows], orthonormal(normals[rows], 1.5), rtol=0, atol=1e-10)
-    assert (made[24:] == 1).all()
-    assert made[:8].tolist() != made[8:16].tolist()
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_a_part_of_an_orthogonal_part_is_made_of_fewer_normals(data):
-    layers = [(((0, 9, 2), (1, 7, 3)), Orthogonal()), (((1, 9, 2), (1, 7, 3)), Diagonal(2.0))]
-    content = painted((9, 7), [(whole(9, 7), ZEROS), *layers])
-    made = fill(STATE, (9, 7), content, dtype="float32")
-    assert np.allclose(made[::2, 1::3].T @ made[::2, 1::3], np.eye(2), atol=1e-6)
-    assert made[1::2, 1::3].tolist() == (2 * np.eye(4, 2)).tolist()
-    index = data.draw(indices((9, 7)))
-    assert np.array_equal(fill(STATE, (9, 7), content, dtype="float32", index=index), made[index])
-
-
-def test_what_is_left_of_an_orthogonal_matrix_is_planned():
-    """With a row painted over it is orthogonal no longer, and its other rows could not be made alone."""
-    over = (((3, 4, 1), (0, 5, 1)), ZEROS)
-    with pytest.raises(DistributionError, match=r"'orthogonal' in \[0:8, 0:5\] is made as a whole"):
-        painted((32, 5), [*GATES, over])
-    hidden = painted((32, 5), [*GATES, *((box, ZEROS) for box, _ in GATES[:3])])
-    assert hidden.describe() == "zeros, ones in [24:32, 0:5]"
-    assert painted((8, 5), [(whole(8, 5), Orthogonal())]) == Orthogonal()
-    content = Parts(((((0, 1, 1), (0, 3, 1)), ZEROS), (((1, 3, 1), (0, 3, 1)), DeltaOrthogonal(layout="oi"))))
-    with pytest.raises(PlanError, match="delta_orthogonal needs inputs <= outputs"):
-        Plan(17, "mine", "named", [PlannedTensor("w", (3, 3), "float32", "parts", content, 0)])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_a_file_of_gates_is_accused_on_another_machine(tmp_path, dtype):
-    """LAPACK decides the last bits of an orthogonal part, and of no other part."""
-    content, path = painted((32, 5), GATES), tmp_path / "gates.safetensors"
-    plan = Plan(17, "mine", "named", [PlannedTensor("w", (32, 5), dtype, "parts", content, STATE)])
-    write_checkpoint(plan, path)
-    found = verify_checkpoint(path)
-    assert (bool(found), found.approximate) == (True, ())
-    assert diagnose(path).findings == ()
-    last = 1 if dtype == "float64" else 0
-    for element, is_right in ((7, dtype == "float64"), (159, False)):
-        stored = bytearray(path.read_bytes())
-        stored[len(stored) - (160 - element) * plan["w"].dtype.itemsize] ^= 1
-        other = tmp_path / "other.safetensors"
-        other.write_bytes(stored)
-        found = verify_checkpoint(other)
-        assert (bool(found), found.approximate) == (is_right, ("w",) * is_right * last)
 
 
 # ---- what travels, and what is expected --------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 import fastinit
 from fastinit import errors
 from fastinit.errors import FastinitError, InitializationError
+from fastinit.policies.deciding import Refusal
 
 HUGE = 2**64 - 1
 
@@ -63,6 +64,14 @@ FAMILY = [
         (errors.PlanError, ValueError),
         {"first": "left", "second": "right"},
         ["'left'", "'right'", "overlap"],
+    ),
+    (
+        errors.TensorsRefused(
+            "xavier", 3, (Refusal("h.*.mask", "it is a mask", "", ("h.0.mask",), (4, 4), "F32"),)
+        ),
+        (errors.PlanError, ValueError),
+        {"policy": "xavier", "total": 3},
+        ["refuses 1 of 3", "'h.0.mask' [4, 4] F32", "it is a mask", "--skip 'h.*.mask'"],
     ),
     (errors.CheckpointError("no"), (FastinitError,), {}, ["no"]),
     (

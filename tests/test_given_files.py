@@ -199,7 +199,7 @@ def test_a_plan_is_known_by_the_order_of_its_keys(capsys, tmp_path, plan, first)
 def test_specs_are_taken_for_a_plan(capsys, tmp_path, name):
     path = tmp_path / "specs.json"
     path.write_text(json.dumps({name: {"dtype": "F32", "shape": [3, 4]}}))
-    status, out, _ = run(capsys, "show", path)
+    status, out, _ = run(capsys, "show", path, "--rule", f"{name}=zeros")
     assert status == 0
     assert f"\n{name} " in out
 
@@ -213,6 +213,8 @@ def test_a_healthy_file_is_accused(file, plan):
         found = diagnose(file, plan=judged_by)
         assert found.findings == ()
         assert {tensor.verdict for tensor in found.tensors} == {"good"}
+        assert "12 judged" in found.lines()[-1]
+        assert "not read" not in "".join(found.lines()), "a digest was compared without reading"
         assert found.drawn == (1, 1)
 
 

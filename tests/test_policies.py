@@ -12,6 +12,7 @@ from conftest import ROOT
 import fastinit
 from fastinit import bundled_models
 from fastinit.errors import PlanError
+from fastinit.policies import customized
 
 # Tensors by kind, counted from the architectures: per layer, then what stands once; and the parameter counts
 # their publishers state.
@@ -27,10 +28,12 @@ MODELS = {
     "resnet-50": ({"xavier_uniform": 53 + 1, "ones": 53, "zeros": 53 + 1}, 25_557_032),
     "vit-b16": ({"xavier_uniform": 12 * 6 + 4, "ones": 12 * 2 + 1, "zeros": 12 * 8 + 3}, 86_567_656),
     "whisper-small": (
-        {"xavier_uniform": 12 * (6 + 10) + 5, "ones": 12 * (2 + 3) + 2, "zeros": 12 * (7 + 11) + 4},
-        241_734_912,
+        {"xavier_uniform": 12 * (6 + 10) + 4, "ones": 12 * (2 + 3) + 2, "zeros": 12 * (7 + 11) + 4},
+        241_734_912 - 1500 * 768,
     ),
 }
+SKIPPED = {"whisper-small": ["model.encoder.embed_positions.weight"]}
+"""Whisper's sines, which its code computes and never trains (transformers#25989): noise would stay noise."""
 DTYPES = {"llama-3-8b": "bfloat16", "llama-3.1-405b": "bfloat16", "llama-3.2-1b": "bfloat16"}
 
 
@@ -51,7 +54,9 @@ def test_every_bundled_layout_is_tested():
 def test_every_tensor_of_a_bundled_model_is_planned_as_its_kind(model, order):
     counts, parameters = MODELS[model]
     source = json.loads((ROOT / "fastinit" / "_files" / "models" / f"{model}.json").read_text())
-    plan = fastinit.Plan.from_specs(model, 17, order=order)
+    plan = fastinit.Plan.from_specs(model, 17, customized(skip=SKIPPED.get(model, ())), order=order)
+    for name in SKIPPED.get(model, ()):
+        del source[name]
     assert list(plan) == list(source), "the plan keeps the layout's order"
     assert {name: list(tensor.shape) for name, tensor in plan.items()} == {
         name: entry["shape"] for name, entry in source.items()
@@ -86,7 +91,7 @@ LIMITS = [
 @pytest.mark.parametrize(("model", "name", "fan_sum"), LIMITS)
 def test_the_limit_follows_from_the_fans(model, name, fan_sum):
     """C13, C14: a receptive field forgotten, or counted for a batch axis, is a factor of up to 16 in spread."""
-    tensor = fastinit.Plan.from_specs(model, 17)[name]
+    tensor = fastinit.Plan.from_specs(model, 17, customized(skip=SKIPPED.get(model, ())))[name]
     assert tensor.distribution.limit == math.sqrt(6.0 / fan_sum)
 
 
@@ -180,7 +185,7 @@ def test_the_mask_called_bias_is_refused_for_what_it_is():
         plan_of(h__0__attn__bias=("F32", 1, 1, 8, 8))
 
 
-@pytest.mark.parametrize("policy", ["", "Xavier", "kaiming", None])
+@pytest.mark.parametrize("policy", ["", "Xavier", "kaimin", "rules.toml", None])
 def test_an_unknown_policy_is_refused_with_the_known_ones(policy):
     with pytest.raises(PlanError, match="xavier"):
         fastinit.Plan.from_specs("gpt2-124m", 17, policy)

@@ -170,10 +170,10 @@ def test_a_plan_beside_a_seed_is_refused_on_the_command_line(capsys, made):
 
 def test_weights_of_another_lapack_are_not_called_equal_to_the_byte(tmp_path, capsys):
     """ "All bytes follow" was printed of orthogonal weights whose last bits are another machine's."""
-    spec = {"q": {"dtype": "F64", "shape": [8, 8]}}
+    spec = {"w": {"dtype": "F64", "shape": [8, 8]}}
     base = Plan.from_specs(spec, 17)
     tensor = fastinit.PlannedTensor(
-        "q", (8, 8), "float64", "orthogonal", Orthogonal().for_shape((8, 8)), base["q"].state
+        "w", (8, 8), "float64", "orthogonal", Orthogonal().for_shape((8, 8)), base["w"].state
     )
     path = tmp_path / "q.safetensors"
     write_checkpoint(Plan(17, "mine", "named", [tensor]), path)
@@ -184,5 +184,5 @@ def test_weights_of_another_lapack_are_not_called_equal_to_the_byte(tmp_path, ca
     path.write_bytes(content)
     found = verify_checkpoint(path)
     assert found
-    assert found.approximate == ("q",)
+    assert found.approximate == ("w",)
     assert "(1 orthogonal tensor within another LAPACK's bound)" in run(capsys, "verify", path)[1]

@@ -155,7 +155,8 @@ class Parts(Distribution):
         main, *others = sorted(held, key=lambda content: -_size(held[content]))
         told = [f"{_short(content)} in {_places_of(held[content])}" for content in others[:_DESCRIBED]]
         more = [f"{len(others) - _DESCRIBED:,} more"] if len(others) > _DESCRIBED else []
-        return ", ".join([_short(main), *told, *more])
+        place = "" if main.by_element else f" in {_places_of(held[main])}"
+        return ", ".join([_short(main) + place, *told, *more])
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object that `from_json` reads."""

@@ -74,8 +74,8 @@ def _file_specs(path: Path) -> dict[str, TensorSpec]:
         text = read_bounded(path, HEADER_LIMIT, "specs")
         if is_configuration(text):
             raise PlanError(
-                f"{path} is the configuration of a model, which names no tensors; name its .safetensors file or "
-                ".safetensors.index.json instead, as model.save_pretrained writes them"
+                f"{path} is the configuration of a model, which names no tensors: fastinit.torch.recorded_plan "
+                "and `fastinit init` run its code; or name its .safetensors file or .safetensors.index.json"
             )
         return _described(text, str(path))
     return _header_specs(path)

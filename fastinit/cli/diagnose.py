@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_demanded_plan, add_views, demanded_plan
+from .options import add_demanded_plan, add_rules, add_views, demanded_plan, policy_of
 from .outputs import refuse_overwriting
 from .printing import deliver
 from .progress import Progress, add_quiet
@@ -22,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         seed="of that plan (default 17; alone: policy xavier)",
     )
     parser.add_argument(
+        "--config",
+        metavar="CONFIG",
+        help="judge by what the model's own code does, recorded by torch: a config.json, or module:callable",
+    )
+    parser.add_argument(
         "--expect",
         action="append",
         default=[],
@@ -29,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the standard deviation of the tensors so named, to 1 %%; goes before the plan; may be repeated: "
         "the first that matches a name decides, and one that decides nothing is refused",
     )
+    add_rules(parser)
     add_quiet(parser)
     add_views(parser)
     parser.set_defaults(reads=("file", "plan"))
@@ -45,13 +51,13 @@ def run(options: argparse.Namespace) -> int:
     if options.figure or options.html:
         path = in_folder(Path(options.file))
         refuse_overwriting(options, (path, *shards(path)))
-    policy = options.policy or (None if options.seed is None else "xavier")
+    asked = options.policy or options.rule or options.skip or options.seed is not None
     with Progress("diagnose", options.quiet) as progress:
         diagnosis = diagnose(
             options.file,
             plan=plan,
             seed=17 if options.seed is None else options.seed,
-            policy=policy,
+            policy=policy_of(options) if asked else None,
             rules=_rules(options.expect),
             progress=progress,
         )

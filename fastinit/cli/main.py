@@ -74,7 +74,7 @@ def _refuse(error: Exception) -> int:
 
     if not isinstance(error, FastinitError | ValueError | TypeError | ImportError | OSError | MemoryError):
         raise error
-    complain(str(error) or "not enough memory")
+    complain(*getattr(error, "lines", (str(error) or "not enough memory",)))
     settle(sys.stdout)
     return REFUSED
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..lessons.digits import Digits
     from ..plan import Plan
+    from ..policies import Policy
 
 
 def add_dtype(parser: argparse.ArgumentParser, text: str) -> None:
@@ -22,7 +24,8 @@ def dtype_of(options: argparse.Namespace) -> str | None:
     """Return the name of the dtype that --dtype asks for; None without it."""
     from .._engine.dtypes import BY_WORD  # noqa: PLC0415
 
-    return BY_WORD[options.dtype].name if options.dtype else None
+    word = getattr(options, "dtype", None)
+    return BY_WORD[word].name if word else None
 
 
 def add_seed(parser: argparse.ArgumentParser, text: str = "0 to 2**64 - 1") -> None:
@@ -39,14 +42,19 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         "model",
         nargs="?",
         metavar="MODEL",
-        help="a .safetensors file (its header is enough), a .json of specs or of a plan, or a bundled name such "
-        "as gpt2-124m",
+        help="a .safetensors file (its header is enough) or the index of its shards, a .json of specs or of a "
+        "plan, a bundled name such as gpt2-124m; or code, which torch runs: a config.json, or module:callable",
     )
     parser.add_argument(
         "--plan", metavar="PLAN.json", help="instead of MODEL: a plan, as `fastinit show --json` prints one"
     )
     parser.add_argument("--seed", type=int, help="0 to 2**64 - 1 (default 17)")
-    parser.add_argument("--policy", help="the rules that choose initializers (default xavier)")
+    parser.add_argument(
+        "--policy",
+        metavar="NAME_OR_FILE.toml",
+        help="the rules that choose initializers: xavier (default), gpt2, llama and so on, or a file of your own",
+    )
+    add_rules(parser)
     parser.add_argument(
         "--order",
         choices=("named", "sequential"),
@@ -63,8 +71,10 @@ def plan_of(options: argparse.Namespace) -> Plan:
     if path is not None:
         _refuse_choices(options, path)
         return _read_plan(path)
-    seed, policy = 17 if options.seed is None else options.seed, options.policy or "xavier"
-    return Plan.from_specs(options.model, seed, policy, order=options.order or "named", dtype=dtype_of(options))
+    if is_code(options.model):
+        return _recorded(options, options.model)
+    seed, order = 17 if options.seed is None else options.seed, options.order or "named"
+    return Plan.from_specs(options.model, seed, policy_of(options), order=order, dtype=dtype_of(options))
 
 
 def _plan_file(options: argparse.Namespace) -> str | None:
@@ -77,8 +87,6 @@ def _plan_file(options: argparse.Namespace) -> str | None:
 def _holds_plan(path: str) -> bool:
     if not path.endswith(".json") or not os.path.isfile(path):
         return False
-    from pathlib import Path  # noqa: PLC0415
-
     from .._files.opening import read_bounded  # noqa: PLC0415
     from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
     from ..plan import is_plan  # noqa: PLC0415
@@ -88,10 +96,69 @@ def _holds_plan(path: str) -> bool:
 
 def _refuse_choices(options: argparse.Namespace, path: str) -> None:
     """Refuse the options that would choose what a plan has chosen."""
-    choices = ("seed", "policy", "order", "dtype", "rule", "skip")
-    given = [name for name in choices if getattr(options, name, None) not in (None, [])]
+    given = _given(options, "seed", "policy", "order", "dtype", "rule", "skip")
     if given:
         raise ValueError(f"{path} is a plan, which already says its {given[0]}; leave out --{given[0]}")
+
+
+def _given(options: argparse.Namespace, *names: str) -> list[str]:
+    return [name for name in names if getattr(options, name, None) not in (None, [])]
+
+
+# ---- a model's code ----------------------------------------------------------------------------------
+
+
+def is_code(source: str) -> bool:
+    """Say whether a MODEL is code to run: a configuration, or module:callable where no file has that name."""
+    if os.path.exists(source):
+        return source.endswith(".json") and _is_configuration(source)
+    module, colon, name = source.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
+
+
+def _is_configuration(path: str) -> bool:
+    from .._files.opening import read_bounded  # noqa: PLC0415
+    from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
+    from .._files.sources import is_configuration  # noqa: PLC0415
+
+    return is_configuration(read_bounded(Path(path), HEADER_LIMIT, "a configuration"))
+
+
+def _recorded(options: argparse.Namespace, source: str) -> Plan:
+    """Return the plan that a model's own code makes, which no rule changes."""
+    from ..torch import recorded_plan  # noqa: PLC0415
+
+    given = _given(options, "policy", "order", "rule", "skip")
+    if given:
+        raise ValueError(f"{source} is code, which itself says what each tensor is; leave out --{given[0]}")
+    return recorded_plan(source, 17 if options.seed is None else options.seed, dtype_of(options))
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add --rule and --skip, which go before the policy."""
+    parser.add_argument(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="GLOB=INITIALIZER",
+        help="what the tensors so named get, for example '*.wte.weight=normal(0, 0.02)'; 'layout=oihw' and "
+        "'groups=8' (or groups=depthwise) may follow; may be repeated",
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="GLOB", help="leave these tensors out; may be repeated"
+    )
+
+
+def policy_of(options: argparse.Namespace) -> Policy:
+    """Return what --policy names, with the rules of `add_rules` before its own."""
+    from ..policies import as_policy, customized, parse_rule  # noqa: PLC0415
+    from .outputs import refuse_overwriting  # noqa: PLC0415
+
+    named = options.policy or "xavier"
+    if named.endswith(".toml"):
+        refuse_overwriting(options, [named])
+    base = as_policy(Path(named) if named.endswith(".toml") else named)
+    return customized(base, map(parse_rule, options.rule), options.skip)
 
 
 def add_demanded_plan(parser: argparse.ArgumentParser, *, plan: str, policy: str, seed: str) -> None:
@@ -102,7 +169,12 @@ def add_demanded_plan(parser: argparse.ArgumentParser, *, plan: str, policy: str
 
 
 def demanded_plan(options: argparse.Namespace) -> Plan | None:
-    """Return the plan in the file that --plan names; None without it."""
+    """Return the plan in the file that --plan names, or of the code of --config; None without them."""
+    config = getattr(options, "config", None)
+    if config and options.plan:
+        raise ValueError("--plan and --config both say what the file should hold; leave out one of the two")
+    if config:
+        return _recorded(options, config)
     if not options.plan:
         return None
     if options.policy is not None or options.seed is not None:
@@ -111,8 +183,6 @@ def demanded_plan(options: argparse.Namespace) -> Plan | None:
 
 
 def _read_plan(path: str) -> Plan:
-    from pathlib import Path  # noqa: PLC0415
-
     from .._files.opening import read_bounded  # noqa: PLC0415
     from .._files.safetensors import HEADER_LIMIT  # noqa: PLC0415
     from ..errors import PlanError  # noqa: PLC0415

@@ -69,6 +69,6 @@ def say(lines: Iterable[str]) -> None:
     print("\n".join(map(escaped, lines)))
 
 
-def complain(sentence: str) -> None:
-    """Print one sentence to standard error, if anybody can read it."""
-    tell(f"fastinit: {escaped(sentence)}")
+def complain(sentence: str, *more: str) -> None:
+    """Print one sentence to standard error, and lines that belong to it, if anybody can read them."""
+    tell("\n".join((f"fastinit: {escaped(sentence)}", *(f"  {escaped(line)}" for line in more))))

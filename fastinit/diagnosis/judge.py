@@ -7,7 +7,7 @@ It reads every weight once (`stored.py`, `measured.py`) and judges each tensor b
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import SupportsIndex
 
@@ -16,6 +16,8 @@ from .._engine.threads import as_threads
 from ..checkpoint import Progress, described_plan, is_described
 from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
+from ..policies import Choice, Verdict, as_policy, sorted_out
+from ..policies.deciding import PolicyLike
 from . import by_name
 from .expected import Expected, of_planned
 from .explained import Reason, copies, explanation
@@ -34,7 +36,7 @@ def diagnose(
     *,
     plan: Plan | None = None,
     seed: SupportsIndex = 17,
-    policy: str | None = None,
+    policy: PolicyLike | None = None,
     rules: Mapping[str, float] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -47,7 +49,7 @@ def diagnose(
         A ``.safetensors`` file, the ``.safetensors.index.json`` of a sharded checkpoint, or the folder of either.
     plan : Plan, optional
         What it should be. Default: the plan in the file's own metadata, where fastinit wrote it.
-    seed, policy : int and str, optional
+    seed, policy : int and policy, optional
         Instead of a plan: the one that `policy` makes of the file's header. A tensor that the policy refuses is
         not judged.
     rules : mapping of str to float, optional
@@ -122,7 +124,7 @@ def diagnose(
     return Diagnosis(str(path), verdicts.of(tensors), tuple(verdicts.findings), drawn, verdicts.remarks())
 
 
-def _check(plan: object, policy: str | None) -> None:
+def _check(plan: object, policy: object) -> None:
     if not isinstance(plan, Plan | None):
         raise TypeError(
             f"plan must be a fastinit.Plan, got {type(plan).__name__}; "
@@ -137,7 +139,7 @@ def _planned(
     opened: Opened,
     plan: Plan | None,
     seed: SupportsIndex,
-    policy: str | None,
+    policy: PolicyLike | None,
 ) -> Mapping[str, PlannedTensor]:
     """Return the plan given, or that of a policy, or that of the file's metadata; empty where there is none."""
     if plan is not None:
@@ -149,18 +151,26 @@ def _planned(
     return {}
 
 
-def _by_policy(tensors: Sequence[StoredTensor], seed: SupportsIndex, policy: str) -> dict[str, PlannedTensor]:
-    """Plan each tensor by itself, and leave out those that the policy refuses: masks and the like."""
-    Plan.from_specs({}, seed, policy)  # refuses a bad seed or policy
+def _by_policy(
+    tensors: Sequence[StoredTensor], seed: SupportsIndex, policy: PolicyLike
+) -> dict[str, PlannedTensor]:
+    """Plan each tensor that the policy does not refuse, by itself: masks and the like are left out."""
+    Plan.from_specs({}, seed)  # refuses a bad seed
+    choices, _ = sorted_out(as_policy(policy), {tensor.name: tensor.spec for tensor in tensors})
     planned: dict[str, PlannedTensor] = {}
     for tensor in tensors:
-        if by_name.is_buffer(tensor.name) and len(tensor.spec.shape) > 1:
+        name = tensor.name
+        if name not in choices or (by_name.is_buffer(name) and len(tensor.spec.shape) > 1):
             continue
         try:
-            planned |= Plan.from_specs({tensor.name: tensor.spec}, seed, policy)
+            planned |= Plan.from_specs({name: tensor.spec}, seed, _only(name, choices[name]))
         except PlanError:
             continue
     return planned
+
+
+def _only(name: str, choice: Choice) -> Callable[[object], dict[str, Verdict]]:
+    return lambda specs: {name: choice}  # noqa: ARG005
 
 
 def _expected(tensor: StoredTensor, planned: PlannedTensor | None) -> Expected | None:

@@ -1,5 +1,6 @@
 """The public names of fastinit for torch."""
 
+from .building import recorded_plan as recorded_plan
 from .functions import calculate_gain as calculate_gain
 from .functions import constant_ as constant_
 from .functions import dirac_ as dirac_

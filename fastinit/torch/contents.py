@@ -34,14 +34,10 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Weights of a distribution; `draw` is None where it takes no draws (an identity, say).
-
-    `is_moved`: they were copied from another order of axes, so the same index means another weight.
-    """
+    """Weights of a distribution; `draw` is None where it takes no draws (an identity, say)."""
 
     distribution: Distribution
     draw: Draw | None
-    is_moved: bool = False
 
     def changed(self, operation: str, numbers: tuple[float, ...]) -> Drawn | None:
         """Return the content after an elementwise operation with Python numbers."""
@@ -49,7 +45,7 @@ class Drawn:
             distribution = _CHANGES[operation](self.distribution, *numbers)
         except (KeyError, TypeError, ArithmeticError, DistributionError, ValueError):
             return None
-        return None if distribution is None else Drawn(distribution, self.draw, self.is_moved)
+        return None if distribution is None else Drawn(distribution, self.draw)
 
 
 @dataclass(frozen=True, slots=True)

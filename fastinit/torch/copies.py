@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .contents import Computed, Content, Drawn, Fixed, Tensor, Unwritten, mixed
+from .contents import Computed, Content, Fixed, Tensor, Unwritten, mixed
 from .histories import Write, region_of
 from .operations import OPTIONS, number_of
 from .recorder import Call, Recorder, is_noted, rule
@@ -36,12 +36,12 @@ def copy(recorder: Recorder, target: Tensor, source: Tensor) -> Any:
 def _copy_contents(recorder: Recorder, target: Tensor, source: Tensor) -> Any:
     history = recorder.history(source)
     found = None if history is None else history.contents(region_of(source))
-    if found is None or not all(_is_copied(write, source, target) for _, write in found):
-        return _copy_memory(recorder, target, source)
     is_moved = source.stride() != target.stride() and not (source.is_contiguous() and target.is_contiguous())
+    if found is None or not all(_is_copied(write, source, target, is_moved) for _, write in found):
+        return _copy_memory(recorder, target, source)
     for box, write in found:
         place = target[tuple(slice(*part) for part in box)]
-        recorder.note(place, _copied(write.content, target, is_moved), where=write.where)
+        recorder.note(place, _copied(write.content, target), where=write.where)
     if recorder.is_eager:
         _copy_stored(recorder, target, source)
     return target
@@ -56,19 +56,22 @@ def _copy_stored(recorder: Recorder, target: Tensor, source: Tensor) -> None:
         write.is_stored = True
 
 
-def _copied(content: Content, target: Tensor, is_moved: bool) -> Content:
-    if isinstance(content, Fixed):
-        return Fixed(content.value.to(target.dtype))
-    return replace(content, is_moved=content.is_moved or is_moved) if isinstance(content, Drawn) else content
+def _copied(content: Content, target: Tensor) -> Content:
+    return Fixed(content.value.to(target.dtype)) if isinstance(content, Fixed) else content
 
 
-def _is_copied(write: Write, source: Tensor, target: Tensor) -> bool:
-    """Say whether a content means the same in the target: a whole construction only if it is copied whole."""
+def _is_copied(write: Write, source: Tensor, target: Tensor, is_moved: bool) -> bool:
+    """Say whether a content means the same in the target.
+
+    Draws do if each keeps its place: a transposed copy must be copied, as drawing it again would turn it back.
+    """
     content = write.content
     if isinstance(content, Computed | Unwritten):
         return False
-    is_whole = isinstance(content, Fixed) or content.distribution.by_element or write.region.size == source.numel()
-    return is_whole and (isinstance(content, Fixed) or target.is_floating_point())
+    if isinstance(content, Fixed):
+        return True
+    is_whole = content.distribution.by_element or write.region.size == source.numel()
+    return is_whole and not is_moved and bool(target.is_floating_point())
 
 
 def _copy_memory(recorder: Recorder, target: Tensor, source: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ class Picture:
 
 
 def _kinds(boxes: Boxes) -> list[Any]:
-    """Return what the boxes hold, comparable; never equal where weights were moved."""
+    """Return what the boxes hold, comparable."""
     return sorted((box, _kind(write)) for box, write in boxes)
 
 
@@ -94,7 +94,7 @@ def _kind(write: Write) -> str:
     content = write.content
     if isinstance(content, Fixed):
         return repr(content.value.item())
-    if isinstance(content, Drawn) and content.draw is not None and not content.is_moved:
+    if isinstance(content, Drawn) and content.draw is not None:
         return f"{content.draw.number} {content.distribution}"
     return f"{id(write)}"
 

@@ -44,7 +44,7 @@ def record(seed: SupportsIndex = 0) -> Iterator[Recording]:
     >>> with fastinit.torch.record() as recording:
     ...     model = torch.nn.Embedding(8, 2, padding_idx=0)
     >>> recording.plan(17)["weight"].distribution.describe()
-    'normal mean=0 std=1, zeros in [0:1, 0:2]'
+    'normal std=1, zeros in [0:1, 0:2]'
     """
     recording = Recording()
     with _recorded(Recorder(as_u64(seed, "seed")), recording):

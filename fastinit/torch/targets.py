@@ -124,9 +124,7 @@ def _checked(tensor: torch.Tensor) -> DType:
 
 def _refuse_as_torch_does(tensor: torch.Tensor) -> None:
     """Raise torch's own error where it refuses to change the tensor in place, before a draw is made for it."""
-    if tensor.requires_grad and tensor.is_leaf and torch.is_grad_enabled():
-        tensor.copy_(tensor)
-    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+    if tensor.is_inference() or (tensor.requires_grad and tensor.is_leaf and torch.is_grad_enabled()):
         tensor.copy_(tensor)  # nothing to copy, so torch only checks
     if not tensor.is_contiguous() and 0 in tensor.stride():
         corner = tensor[
@@ -141,12 +139,16 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
         tensor.device.type == "cpu"
         and not (tensor.requires_grad and torch.is_grad_enabled())  # the write has a place in a graph
         and not tensor.is_neg()  # a view that reads every element with its sign changed
-        and not torch._C._len_torch_dispatch_stack()  # a mode wants to see every operation
+        and not torch._C._len_torch_dispatch_stack()  # a mode wants to see every operation,
+        and not torch.jit.is_tracing()  # and so does a trace
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # vmap's and grad's have no memory
     )
 
 
 def _memory(tensor: torch.Tensor, dtype: DType) -> Array:
-    """Return an array that shares the tensor's memory."""
+    """Return an array that shares the tensor's memory; it must have some: torch itself would end the process."""
+    if tensor.numel() and not tensor.untyped_storage().nbytes():
+        raise RuntimeError("the storage of this tensor was freed (as FSDP does between uses); there is no memory")
     plain = tensor.detach()
     bits = _BITS.get(dtype.itemsize)
     if bits is not None:
@@ -161,4 +163,6 @@ def _stage(tensor: torch.Tensor, dtype: DType) -> tuple[torch.Tensor, Array]:
         staged = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
         return staged, _memory(staged, dtype)
     memory = allocate(tuple(tensor.shape), dtype.bits)
-    return torch.from_numpy(memory).view(tensor.dtype), memory
+    if not memory.size:  # frombuffer knows no empty memory
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu"), memory
+    return torch.frombuffer(memory, dtype=tensor.dtype).reshape(tensor.shape), memory

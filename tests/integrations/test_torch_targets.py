@@ -243,6 +243,42 @@ def test_a_dispatch_mode_sees_the_write(dtype):
     assert torch.equal(tensor, twin)
 
 
+@pytest.mark.filterwarnings("ignore")  # a trace is of torch's past
+def test_transforms_and_traces_see_the_write():
+    """Their tensors have no memory, or one that is read once: a write behind them is lost."""
+
+    def loss(weight):
+        return (weight * ft.normal_(torch.empty(4), generator=17)).sum()
+
+    assert np.array_equal(torch.func.grad(loss)(torch.ones(4)).numpy(), Z)
+    batch = torch.vmap(lambda row: ft.normal_(row, generator=17))(torch.zeros(2, 4))
+    assert np.array_equal(batch.numpy(), [Z, Z])
+    for dtype in (torch.float32, torch.bfloat16):
+        traced = torch.jit.trace(
+            lambda x: ft.normal_(x + 1, generator=17) * 2, torch.zeros(4, dtype=dtype), check_trace=False
+        )
+        assert torch.equal(
+            traced(torch.ones(4, dtype=dtype)), ft.normal_(torch.ones(4, dtype=dtype), generator=17) * 2
+        )
+
+
+def test_a_freed_storage_is_refused():
+    """FSDP frees it between uses; numpy and torch would both write to address 0."""
+    tensor, rng = torch.ones(4), fastinit.SplitMix64(17)
+    tensor.untyped_storage().resize_(0)
+    with unmoved(rng), pytest.raises(RuntimeError, match="storage of this tensor was freed"):
+        ft.normal_(tensor, generator=rng)
+
+
+def test_an_empty_tensor_may_be_written_to_in_any_mode():
+    tensor = torch.empty(0, 3, dtype=torch.bfloat16)
+    with ft.writing(tensor) as (array, dtype):
+        assert (array.shape, dtype) == ((0, 3), "bfloat16")
+    with Seen() as seen, ft.writing(tensor) as (array, _):
+        assert array.shape == (0, 3)
+    assert seen.names[-1] == "copy_"
+
+
 def test_a_subclass_and_a_function_mode_have_the_call_first():
     called = []
 
@@ -358,7 +394,7 @@ def test_a_network_started_here_learns(kind):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.95 * losses[0]
 
 
 # ---- numpy's functions and a tensor ------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""Initializers as text: ``normal(0, 0.02)``, ``residual(normal(std=0.02), 12)``. Parsed, never evaluated."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ._engine.checks import as_choice
+from .initializers import DepthScaled, Initializer, MuP, Residual, Scaled
+
+Maker = Callable[..., Initializer]
+
+_CHANGING: dict[str, Maker] = {"residual": Residual, "depth_scaled": DepthScaled, "scaled": Scaled, "mup": MuP}
+"""What takes another initializer, by the name that JSON gives it."""
+
+_LONGEST = 1000  # characters
+
+
+class Call(NamedTuple):
+    """A name and its arguments: numbers, text, tuples of them, or calls."""
+
+    name: str
+    given: tuple[object, ...] = ()
+    named: Mapping[str, object] = {}
+
+
+def parse_call(text: str) -> Call:
+    """Return the call that `text` is; ValueError for anything else.
+
+    Examples
+    --------
+    >>> from fastinit.initializer_text import parse_call
+    >>> parse_call("kaiming_normal('leaky_relu', a=0.2)")
+    Call(name='kaiming_normal', given=('leaky_relu',), named={'a': 0.2})
+    """
+    try:
+        if len(text) > _LONGEST:
+            raise ValueError(f"it has {len(text):,} characters, more than {_LONGEST:,}")
+        found = _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(_unlike(text)) from error
+    if not isinstance(found, Call):
+        raise ValueError(_unlike(text))
+    return found
+
+
+def _unlike(text: str) -> str:
+    return (
+        f"an initializer is a name, a call such as 'normal(0, 0.02)', or a JSON object, got {text[:80]!r}"
+        f"{'...' if len(text) > 80 else ''}"
+    )
+
+
+def _value(node: ast.expr) -> object:
+    if isinstance(node, ast.Name):
+        return Call(node.id)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return Call(node.func.id, tuple(map(_value, node.args)), _named(node.keywords))
+    return ast.literal_eval(node)
+
+
+def _named(words: list[ast.keyword]) -> dict[str, object]:
+    """Return keyword arguments; a name twice, and ``**``, have no meaning."""
+    found: dict[str, object] = {}
+    for word in words:
+        if word.arg is None or word.arg in found:
+            raise ValueError(f"{word.arg or '**'} is given twice or has no name")
+        found[word.arg] = _value(word.value)
+    return found
+
+
+def made(call: Call, makers: Mapping[str, Maker]) -> Initializer:
+    """Return the initializer of a call; `makers` has one for each name."""
+    known = {**makers, **_CHANGING}
+    make = known[as_choice(call.name, known, "initializer")]
+    given = [_made(value, makers) for value in call.given]
+    named = {name: _made(value, makers) for name, value in call.named.items()}
+    try:
+        inspect.signature(make).bind(*given, **named)
+    except TypeError as error:
+        raise ValueError(f"initializer {call.name!r}: {error}") from None
+    return make(*given, **named)
+
+
+def _made(value: object, makers: Mapping[str, Maker]) -> object:
+    return made(value, makers) if isinstance(value, Call) else value
