@@ -192,7 +192,7 @@ class _Verdicts:
         self.findings: list[Finding] = []
         self._expected, self._gathered, self._given, self._neighbours = expected, gathered, given, neighbours
         self._found: dict[str, Measured] = {}
-        self._reasons: dict[Reason, list[str]] = {}
+        self._reasons: dict[Reason, dict[str, None]] = {}  # a set of names, in order
 
     def judge(self, tensor: StoredTensor) -> None:
         """Measure one tensor, and keep what is wrong with it, or why it is not."""
@@ -204,7 +204,7 @@ class _Verdicts:
             if reason is None:
                 self.findings.append(Finding(kind, (tensor.name,), f"{tensor.name!r} {sentence}"))
             else:
-                self._reasons.setdefault(reason, []).append(tensor.name)
+                self._reasons.setdefault(reason, {})[tensor.name] = None
 
     def compare(self, tensors: Sequence[StoredTensor]) -> None:
         """Keep the groups of tensors that are equal though each should be drawn, or why they are."""
@@ -213,7 +213,7 @@ class _Verdicts:
             if reason is None:
                 self.findings.append(equal_finding(group))
             else:
-                self._reasons.setdefault(reason, []).extend(tensor.name for tensor in group)
+                self._reasons.setdefault(reason, {}).update(dict.fromkeys(tensor.name for tensor in group))
 
     def _why_equal(self, group: Sequence[StoredTensor]) -> Reason | None:
         if any(self._expected[tensor.name] is not None for tensor in group):
@@ -225,7 +225,7 @@ class _Verdicts:
 
     def remarks(self) -> tuple[Finding, ...]:
         """Return one remark for each reason."""
-        return tuple(_remark(reason, names) for reason, names in self._reasons.items())
+        return tuple(_remark(reason, list(names)) for reason, names in self._reasons.items())
 
     def of(self, tensors: Sequence[StoredTensor]) -> tuple[TensorDiagnosis, ...]:
         """Put each tensor's numbers, expectation and verdict together."""
@@ -237,9 +237,16 @@ class _Verdicts:
 
     def _diagnosis(self, t: StoredTensor, kinds: list[str]) -> TensorDiagnosis:
         e, m, is_given = self._expected[t.name], self._found.get(t.name), self._given.get(t.name)
-        unread = [NOT_READ] if t.spec.dtype.is_foreign and not is_given else []
+        unread = [NOT_READ] if _is_unread(t) and not is_given else []
         good = "good" if is_given or (e and m) else ""
-        return TensorDiagnosis(t.name, t.spec, m, e, ", ".join([*kinds, *unread]) or good)
+        return TensorDiagnosis(t.name, t.spec, m, e, ", ".join(dict.fromkeys([*kinds, *unread])) or good)
+
+
+def _is_unread(tensor: StoredTensor) -> bool:
+    """Say whether a tensor may hold weights that nothing here reads: a foreign dtype, or integers in a matrix."""
+    shape = tensor.spec.shape
+    is_matrix = max(shape, default=1) < tensor.spec.size
+    return tensor.spec.dtype.is_foreign or (is_matrix and not tensor.spec.dtype.is_float)
 
 
 def _remark(reason: Reason, names: list[str]) -> Finding:

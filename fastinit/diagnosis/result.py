@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 NOT_READ = "not read"
-"""The verdict on a tensor whose dtype nothing here measures: the others of its file are judged all the same."""
+"""The verdict on a tensor that nothing here measures, packed integers too; the others are judged all the same."""
 
 _NAMED = 3  # tensors that a sentence on many names
 
