@@ -220,7 +220,7 @@ def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution 
 
 
 def _is_all_of(box: Box, write: Write) -> bool:
-    """Say whether a box is all that a write wrote: a matrix that lost a row to a later one is orthogonal no more."""
+    """Say whether a box is all that a write wrote: a matrix that lost a row to a later one is not orthogonal."""
     return size_of(lengths(box)) == write.region.size
 
 

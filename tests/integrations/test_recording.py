@@ -137,6 +137,26 @@ def test_a_row_and_a_gate_are_parts():
     assert not (bias[[0, 1, 2, 6, 7, 8, 9, 10, 11]] == 1).any()
 
 
+def test_an_orthogonal_gate_is_a_part_unless_a_row_of_it_is_lost():
+    def build(lost):
+        def make():
+            weight = torch.empty(6, 3)
+            for start in (0, 3):
+                init.orthogonal_(weight[start : start + 3])
+            weight[:lost].zero_()
+            return weight
+
+        return lambda: Holder(w=make)
+
+    assert recorded(build(0))["w"].distribution.kind == "parts"
+    gates = started(build(0)).w.detach()
+    for gate in (gates[:3], gates[3:]):
+        assert torch.allclose(gate @ gate.t(), torch.eye(3), atol=1e-6)
+    with ft.record(17) as recording:
+        build(1)()
+    assert recording.computed == {"w": ("orthogonal",)}
+
+
 def test_a_table_a_mask_and_indices_are_given_bit_by_bit():
     def build():
         model = nn.Module()
