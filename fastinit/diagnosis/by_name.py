@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 from .._files.specs import TensorSpec
-from ..initializers import ONES, ZEROS
-from ..policies import XAVIER
 
 _BUFFERS = re.compile(
     r"rotary|inv_freq|freqs|sinusoid|mask$|(^|[._])((cos|sin)(_?cached?)?|pe)$"
     r"|(^(?>.*norm)[^.]*+|(^|\.)ln(_[^.]++)?)\.(weight|scale|gamma|gain)$"  # the last "norm": linear in the length
 )
+_UNDRAWN = re.compile(
+    r"(^|[._])(masked_)?bias(_[ih]h(_l\d+(_reverse)?)?)?$|(^|\.)(A_log|running_(mean|var))$|_scale(_inv)?$"
+)
+_VECTORS = re.compile(r"(^|\.)(weight|gamma|beta)$")
 _POSITIONS = re.compile(r"pos(ition)?s?(_|\.|$)|pos_?emb")
 _BIASES = re.compile(r"(rel_?pos|relative_|position_?bias|attention_?bias)[^.]*+(\.weight)?$|[_.]bias_table$")
 _OFFSETS = re.compile(r"(shift|offset|beta)[^.]*+(\.weight)?$")
@@ -57,9 +59,8 @@ def is_position_table(name: str) -> bool:
 
 def is_usually_drawn(name: str, spec: TensorSpec) -> bool:
     """Say whether such a tensor usually has a draw for each weight: neither a constant nor a buffer."""
-    rule = next((rule for rule in XAVIER if rule.matches(name, spec.shape, spec.dtype)), None)
-    is_refused_or_constant = rule is not None and rule.initializer in (None, ZEROS, ONES)
-    return not (is_refused_or_constant or is_buffer(name))
+    is_gain = len(spec.shape) == 1 and _VECTORS.search(name) is not None
+    return not (is_gain or _UNDRAWN.search(name) or is_buffer(name))
 
 
 def is_bias_table(name: str) -> bool:

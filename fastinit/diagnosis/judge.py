@@ -82,10 +82,9 @@ def diagnose(
     ``sd * sqrt((kurtosis + 2) / (4 n))`` of n weights, plus what rounding to float32 or float64 adds (in
     narrower dtypes the expected moments are those after rounding), plus a rule's own tolerance.
 
-    Without a plan, tensors that the policy "xavier" refuses or fills with a constant, and those whose names say
-    buffer or norm gain, are not searched for equal or repeated weights. What is constant, infinite or equal with
-    a reason (a zero factor beside a drawn one, gains, tokens, masks, tables of sines) is then a remark and no
-    finding, and a matrix that holds draws of N(0, 1) is one.
+    Without a plan, tensors whose names say bias, norm gain, running average or buffer are not searched for equal
+    or repeated weights. What is constant, infinite or equal with a reason (a zero factor beside a drawn one, gains,
+    tokens, masks, tables of sines) is then a remark and no finding, and a matrix that holds draws of N(0, 1) is one.
 
     Memory stays small whatever the file's size: nothing of it is kept or mapped.
 
