@@ -181,15 +181,13 @@ def test_empty_placeholders_of_a_partitioned_save_are_named(tmp_path, capsys):
     path = tmp_path / "w.safetensors"
     names = [f"{layer}.q_proj.weight" for layer in range(5)]
     save_file({name: np.zeros(0, np.float32) for name in names} | {"buffer": np.zeros(0, np.float32)}, path)
-    said = (
-        "'0.q_proj.weight', '1.q_proj.weight', '2.q_proj.weight' and 2 more: shape [0] is what a partitioned save"
-    )
     for request in (("show", path), ("init", path, "--out", tmp_path / "made")):
         status, _, err = run(capsys, *request)
         assert status == 2
-        assert said in err
-    with pytest.raises(PlanError, match="DeepSpeed ZeRO-3"):
-        fastinit.Plan.from_specs(path, 17)
+        assert "q_proj.weight" in err
+        assert "an empty placeholder: ZeRO-3" in err
     (finding,) = diagnose(path).findings
     assert (finding.kind, finding.tensors) == ("placeholder", tuple(names))
-    assert said in str(finding)
+    assert str(finding).startswith(
+        "'0.q_proj.weight', '1.q_proj.weight', '2.q_proj.weight' and 2 more: shape [0] is what a partitioned save"
+    )

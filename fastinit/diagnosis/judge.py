@@ -83,8 +83,9 @@ def diagnose(
     narrower dtypes the expected moments are those after rounding), plus a rule's own tolerance.
 
     Without a plan, tensors whose names say bias, norm gain, running average or buffer are not searched for equal
-    or repeated weights. What is constant, infinite or equal with a reason (a zero factor beside a drawn one, gains,
-    tokens, masks, tables of sines) is then a remark and no finding, and a matrix that holds draws of N(0, 1) is one.
+    or repeated weights. What is constant, infinite or equal with a reason (a zero factor beside a drawn one,
+    gains, tokens, masks, tables of sines) is then a remark and no finding, and a matrix that holds draws of
+    N(0, 1) is one.
 
     Memory stays small whatever the file's size: nothing of it is kept or mapped.
 
