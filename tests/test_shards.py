@@ -3,9 +3,11 @@
 import json
 import shutil
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import run
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import fastinit
@@ -72,6 +74,21 @@ def test_every_shard_is_verified(index, capsys):
     status, _, err = run(capsys, "verify", index, "--quiet")
     assert status == 1
     assert "tensor 'b.weight' differs first at index 199" in err
+
+
+def test_every_shard_is_judged_by_the_plan_in_it(index):
+    found = diagnose(index)
+    assert found
+    assert found.drawn == (2, 2)
+    assert [tensor.verdict for tensor in found.tensors] == ["good"] * 3
+    shifted = fastinit.Plan.from_specs(SECOND, 17).array("b.weight").astype(np.float32) * 2
+    save_file({"b.weight": shifted.astype(ml_dtypes.bfloat16)}, index.parent / "2.safetensors", metadata_of(index))
+    assert {finding.kind for finding in diagnose(index).findings} == {"spread", "bounds"}
+
+
+def metadata_of(index):
+    with safe_open(index.parent / "2.safetensors", "numpy") as file:
+        return file.metadata()
 
 
 def test_shards_of_two_models_are_refused(index):

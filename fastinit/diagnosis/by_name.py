@@ -20,7 +20,7 @@ _OFFSETS = re.compile(r"(shift|offset|beta)[^.]*+(\.weight)?$")
 _COPIES = re.compile(
     r"[._](student|teacher|online|target|momentum|ema|copy|shadow|original_module|modules_to_save\.[^.]++)(?=[._])"
 )
-_GAINS = re.compile(r"(norm|scale|gain|gamma|alpha|temperature|magnitude_vector|lambda)[^.]*+(\.weight)?$")
+_GAINS = re.compile(r"(norm|scale|decay|gain|gamma|alpha|temperature|magnitude_vector|lambda)[^.]*+(\.weight)?$")
 _ADAPTERS = re.compile(r"(?:^|[._])(?:lora|lokr|hada)(?=_)")
 _ROTATIONS = re.compile(r"(^|[._])b?oft_[rR]($|\.)")
 _SILENT = re.compile(
@@ -65,12 +65,12 @@ def is_usually_drawn(name: str, spec: TensorSpec) -> bool:
 
 def is_bias_table(name: str) -> bool:
     """Say whether a name means numbers added to attention scores, by relative position."""
-    return _BIASES.search(name) is not None
+    return _BIASES.search(name[-_SEARCHED:]) is not None
 
 
 def is_gain(name: str) -> bool:
     """Say whether a name means factors of single channels or heads."""
-    return _GAINS.search(name) is not None
+    return _GAINS.search(name[-_SEARCHED:]) is not None
 
 
 def starts_silent(name: str) -> bool:
@@ -138,7 +138,7 @@ def is_of_peft(name: str) -> bool:
 
 def is_offset(name: str) -> bool:
     """Say whether a name means numbers that are added to channels."""
-    return _OFFSETS.search(name) is not None
+    return _OFFSETS.search(name[-_SEARCHED:]) is not None
 
 
 def module_of(name: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import SupportsIndex
 
 from .. import _core
@@ -48,7 +47,7 @@ def diagnose(
     path : str or path
         A ``.safetensors`` file, the ``.safetensors.index.json`` of a sharded checkpoint, or the folder of either.
     plan : Plan, optional
-        What it should be. Default: the plan in the file's own metadata, where fastinit wrote it.
+        What it should be. Default: the plan in the metadata of the file, or of each shard, that fastinit wrote.
     seed, policy : int and policy, optional
         Instead of a plan: the one that `policy` makes of the file's header. A tensor that the policy refuses is
         not judged.
@@ -106,7 +105,7 @@ def diagnose(
     with open_checkpoint(path) as opened:
         tensors = opened.tensors
         checked.refuse_idle([tensor.name for tensor in tensors if tensor.spec.dtype.is_float])
-        planned = _planned(Path(path), opened, plan, seed, policy)
+        planned = _planned(opened, plan, seed, policy)
         expected = {t.name: checked.expected(t.name) or _expected(t, planned.get(t.name)) for t in tensors}
         given = given_data(tensors, planned, expected)
         weights = [t for t in tensors if t.spec.dtype.is_float and t.spec.size and t.name not in given]
@@ -135,7 +134,6 @@ def _check(plan: object, policy: object) -> None:
 
 
 def _planned(
-    path: Path,
     opened: Opened,
     plan: Plan | None,
     seed: SupportsIndex,
@@ -146,9 +144,11 @@ def _planned(
         return plan
     if policy is not None:
         return _by_policy(opened.tensors, seed, policy)
-    if opened.header is not None and is_described(opened.header.metadata):
-        return described_plan(opened.header.specs, opened.header.metadata, path)
-    return {}
+    planned: dict[str, PlannedTensor] = {}
+    for file, header in opened.headers.items():
+        if is_described(header.metadata):
+            planned |= described_plan(header.specs, header.metadata, file)
+    return planned
 
 
 def _by_policy(
