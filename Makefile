@@ -9,7 +9,7 @@ CORE := $(wildcard csrc/*.[ch] csrc/levels/*.[ch])
 C_FILES := $(filter-out csrc/quantile_table.h, $(CORE)) $(wildcard tests/native/*.c)
 SOURCES := pyproject.toml setup.py $(CORE) $(wildcard fastinit/*.pyx)
 
-.PHONY: run test accuracy fuzz sanitize pictures lint bench wheel clean
+.PHONY: run test integrations accuracy fuzz sanitize pictures lint bench wheel clean
 
 run: $(VENV)/.built
 	mkdir -p run
@@ -18,6 +18,11 @@ run: $(VENV)/.built
 
 test: $(VENV)/.built-test
 	$(BIN)/python -m pytest -q
+
+# Real models of other libraries, an absent one counted as a failure.
+integrations: $(VENV)/.built-torch-peers
+	FASTINIT_REQUIRE_PEERS=torch,transformers,timm,diffusers,peft,safetensors \
+	    $(BIN)/python -m pytest -q -n auto tests/integrations
 
 accuracy: $(VENV)/.built-test
 	$(BIN)/python tools/accuracy.py
@@ -52,6 +57,10 @@ $(BIN)/python:
 
 $(VENV)/.built: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.built-torch-peers: $(VENV)/.built-test $(VENV)/.built-peers tests/integrations/peers.txt
+	$(BIN)/python -m pip install --quiet --no-deps -r tests/integrations/peers.txt
 	touch $@
 
 $(VENV)/.built-%: $(VENV)/.built

@@ -197,12 +197,12 @@ class TensorsRefused(PlanError):
         return (
             f"policy {self.policy} refuses {number:,} of {self.total:,} tensors, for it guesses nothing; "
             "after each stands what to type (in Python: policy=fastinit.policies.customized(...))",
-            *(_shortened(str(refusal)) for refusal in self.refusals[: self.SHOWN]),
+            *(_shortened(escaped(str(refusal))) for refusal in self.refusals[: self.SHOWN]),
             *last,
         )
 
     def __str__(self) -> str:
-        return "\n".join(map(escaped, self.lines))
+        return escaped("; ".join(self.lines))
 
 
 class StreamOverlap(PlanError):
@@ -249,8 +249,8 @@ class InvalidNameInFile(CheckpointError, InvalidTensorName):
 
 
 def _shortened(line: str) -> str:
-    """Cut a line that repeats a very long name."""
-    return line if len(line) <= 480 else f"{line[:400]} ... {line[-70:]}"
+    """Cut a line that repeats a very long name: no sentence has more than 10,000 characters."""
+    return line if len(line) <= 440 else f"{line[:360]} ... {line[-75:]}"
 
 
 def _quoted(name: str) -> str:

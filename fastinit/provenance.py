@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import SupportsIndex
 
+from ._files.json_text import cut_short
 from ._files.specs import TensorSpec
 from .errors import FastinitError, PlanError
 from .plan import Plan, PlannedTensor
@@ -63,7 +64,7 @@ def departures(
     try:
         wanted = Plan.from_specs(specs_of_plan(plan), seed, policy, order=plan.order)
     except PlanError as error:
-        return (f"{source} make no plan of its tensors: {' '.join(str(error).splitlines()[:2])}",)
+        return (f"{source} make no plan of its tensors: {cut_short(str(error))}",)
     return tuple(_departures(plan, wanted, source))
 
 

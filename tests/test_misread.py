@@ -122,6 +122,14 @@ def test_gemmas_norms_are_zero_by_its_policy_and_refused_by_others(tensors):
     assert "--policy gemma" in refusal(tensors)[norms[0]].reason
 
 
+def test_gemma_3n_multiplies_by_its_gain():
+    """Its names are Gemma 2's, and its norms start at one."""
+    tensors = {"layers.0.altup.router_norm.weight": (8,), "layers.0.pre_feedforward_layernorm.weight": (8,)}
+    for policy in ("xavier", "gemma"):
+        plan = planned(tensors, policy)
+        assert {tensor.distribution.value for tensor in plan.values()} == {1.0}
+
+
 def limit(tensors, name, policy="xavier"):
     return planned(tensors, policy)[name].distribution.limit
 

@@ -273,7 +273,8 @@ _CONVOLUTION = r"^(?>.*conv)[^.]*+(\.[^.]++)*\.weight(_v|_orig)?$"
 _TOKENS = r"^(?>.*(token|position|pos_emb))[^.]*+(\.weight)?$"
 _EXPERTS = r"(^|[._/])(experts[._/]|(input|output)_linear\.weight$)"
 _DEPTHWISE = (
-    r"(^|[._/])(dw_?conv|depth_?wise(_conv)?|conv_?dw|mixer\.conv1d|short_conv(olution)?)([._]\w{1,16})?\.weight$"
+    r"(^|[._/])(dw_?conv|depth_?wise(_conv)?|conv_?dw|(mixer|mamba)\.conv1d|short_conv(olution)?)"
+    r"([._]\w{1,16})?\.weight$"
 )
 _POSITIONAL = r"(^|[._])pos_conv(_embed)?\."
 _MATRIX = (

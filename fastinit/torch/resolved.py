@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from .._engine.boxes import Painted, joined, whole_box
+from .._engine.boxes import Box, Painted, joined, lengths, whole_box
+from .._engine.checks import size_of
 from .._engine.distributions import Constant
 from .._engine.divided import Parts
 from .._engine.initializer import Distribution
@@ -205,7 +206,8 @@ def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution 
     parts = []
     for box, write in boxes:
         part = _part(write.content, owners)
-        if part is None or not (part.by_element or len(boxes) == 1):
+        is_whole = len(boxes) == 1 or (part is not None and part.is_part and _is_all_of(box, write))
+        if part is None or not (part.by_element or is_whole):
             return None
         parts.append((box, part))
     try:
@@ -215,6 +217,11 @@ def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution 
     except (FastinitError, ValueError):
         return None
     return found
+
+
+def _is_all_of(box: Box, write: Write) -> bool:
+    """Say whether a box is all that a write wrote: a matrix that lost a row to a later one is not orthogonal."""
+    return size_of(lengths(box)) == write.region.size
 
 
 def _part(content: Content, owners: Owners) -> Distribution | None:

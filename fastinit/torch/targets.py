@@ -140,7 +140,7 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
         and not (tensor.requires_grad and torch.is_grad_enabled())  # the write has a place in a graph
         and not tensor.is_neg()  # a view that reads every element with its sign changed
         and not torch._C._len_torch_dispatch_stack()  # a mode wants to see every operation,
-        and not torch.jit.is_tracing()  # and so does a trace
+        and not torch._C._is_tracing()  # and so does a trace
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # vmap's and grad's have no memory
     )
 
