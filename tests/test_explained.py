@@ -12,7 +12,9 @@ from conftest import run
 from safetensors.numpy import save_file
 
 import fastinit
+from fastinit import PlannedTensor
 from fastinit.diagnosis import diagnose
+from fastinit.initializers import Normal
 
 
 def normal(*shape, std=0.02, seed=0):
@@ -175,7 +177,13 @@ def test_a_wide_start_that_does_no_harm_is_not_named(case, path):
 def test_a_plan_or_a_rule_goes_before_every_reason(path):
     """Who says what a tensor should be wants no guess from its name."""
     arrays = EXPLAINED["zero factor"]
-    plan = fastinit.Plan.from_specs({n: {"dtype": "F32", "shape": list(a.shape)} for n, a in arrays.items()}, 17)
+    tensors = [
+        PlannedTensor(
+            name, array.shape, "float32", "normal", Normal(0.0, 0.02), fastinit.stream_for(17, name).state
+        )
+        for name, array in arrays.items()
+    ]
+    plan = fastinit.Plan(17, "own", "named", tensors)
     findings, remarks = judged(arrays, path, plan=plan)
     assert "q.lora_B.weight" in findings["all zero"]
     assert not remarks

@@ -13,7 +13,7 @@ from .index import in_folder, is_index, missing, strays, weight_map
 from .json_text import JsonText
 from .opening import open_file, read_bounded
 from .safetensors import HEADER_LIMIT, METADATA, read_cut_header
-from .specs import TensorSpec, is_placeholder, placeholders_sentence, read_spec, specs_of
+from .specs import TensorSpec, read_spec, specs_of
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 """A file, a bundled model's name, or ``{name: {"dtype": "F32", "shape": [2, 3]}}``."""
@@ -49,8 +49,7 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
     Raises
     ------
     PlanError
-        If there is no such file or bundled model, if the file is a model's configuration, or if its weights are
-        empty placeholders.
+        If there is no such file or bundled model, or if the file is a model's configuration.
     CheckpointError
         If the file describes no model, or an index and its shards disagree.
     """
@@ -58,7 +57,7 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
         return specs_of({name: entry for name, entry in source.items() if name != METADATA}, "specs", _KEYS)
     path = Path(source)
     if path.is_file() or any(path.glob("*.safetensors*")):
-        return _without_placeholders(_file_specs(in_folder(path)), str(source))
+        return _file_specs(in_folder(path))
     if str(source) not in bundled_models():
         raise PlanError(
             f"no file {str(source)!r}, and no bundled model of that name; "
@@ -115,13 +114,6 @@ def is_configuration(text: bytes) -> bool:
 
 
 _CONFIGURED = ("model_type", "architectures", "_class_name")  # transformers' and diffusers'
-
-
-def _without_placeholders(specs: dict[str, TensorSpec], where: str) -> dict[str, TensorSpec]:
-    names = [name for name, spec in specs.items() if is_placeholder(name, spec)]
-    if names:
-        raise PlanError(f"{where}: {placeholders_sentence(names)}")
-    return specs
 
 
 def _described(text: bytes, where: str) -> dict[str, TensorSpec]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 
 from .._files.specs import TensorSpec
-from ..initializers import ONES, ZEROS
-from ..policies import XAVIER
 
 _BUFFERS = re.compile(
     r"rotary|inv_freq|freqs|sinusoid|mask$|(^|[._])((cos|sin)(_?cached?)?|pe)$"
     r"|(^(?>.*norm)[^.]*+|(^|\.)ln(_[^.]++)?)\.(weight|scale|gamma|gain)$"  # the last "norm": linear in the length
 )
+_UNDRAWN = re.compile(
+    r"(^|[._])(masked_)?bias(_[ih]h(_l\d+(_reverse)?)?)?$|(^|\.)(A_log|running_(mean|var))$|_scale(_inv)?$"
+)
+_VECTORS = re.compile(r"(^|\.)(weight|gamma|beta)$")
 _POSITIONS = re.compile(r"pos(ition)?s?(_|\.|$)|pos_?emb")
 _BIASES = re.compile(r"(rel_?pos|relative_|position_?bias|attention_?bias)[^.]*+(\.weight)?$|[_.]bias_table$")
 _OFFSETS = re.compile(r"(shift|offset|beta)[^.]*+(\.weight)?$")
 _COPIES = re.compile(
     r"[._](student|teacher|online|target|momentum|ema|copy|shadow|original_module|modules_to_save\.[^.]++)(?=[._])"
 )
-_GAINS = re.compile(r"(norm|scale|gain|gamma|alpha|temperature|magnitude_vector|lambda)[^.]*+(\.weight)?$")
+_GAINS = re.compile(r"(norm|scale|decay|gain|gamma|alpha|temperature|magnitude_vector|lambda)[^.]*+(\.weight)?$")
 _ADAPTERS = re.compile(r"(?:^|[._])(?:lora|lokr|hada)(?=_)")
 _ROTATIONS = re.compile(r"(^|[._])b?oft_[rR]($|\.)")
 _SILENT = re.compile(
@@ -57,19 +59,18 @@ def is_position_table(name: str) -> bool:
 
 def is_usually_drawn(name: str, spec: TensorSpec) -> bool:
     """Say whether such a tensor usually has a draw for each weight: neither a constant nor a buffer."""
-    rule = next((rule for rule in XAVIER if rule.matches(name, spec.shape, spec.dtype)), None)
-    is_refused_or_constant = rule is not None and rule.initializer in (None, ZEROS, ONES)
-    return not (is_refused_or_constant or is_buffer(name))
+    is_gain = len(spec.shape) == 1 and _VECTORS.search(name) is not None
+    return not (is_gain or _UNDRAWN.search(name) or is_buffer(name))
 
 
 def is_bias_table(name: str) -> bool:
     """Say whether a name means numbers added to attention scores, by relative position."""
-    return _BIASES.search(name) is not None
+    return _BIASES.search(name[-_SEARCHED:]) is not None
 
 
 def is_gain(name: str) -> bool:
     """Say whether a name means factors of single channels or heads."""
-    return _GAINS.search(name) is not None
+    return _GAINS.search(name[-_SEARCHED:]) is not None
 
 
 def starts_silent(name: str) -> bool:
@@ -137,7 +138,7 @@ def is_of_peft(name: str) -> bool:
 
 def is_offset(name: str) -> bool:
     """Say whether a name means numbers that are added to channels."""
-    return _OFFSETS.search(name) is not None
+    return _OFFSETS.search(name[-_SEARCHED:]) is not None
 
 
 def module_of(name: str) -> str:

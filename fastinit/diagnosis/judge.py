@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import SupportsIndex
 
 from .. import _core
@@ -48,7 +47,7 @@ def diagnose(
     path : str or path
         A ``.safetensors`` file, the ``.safetensors.index.json`` of a sharded checkpoint, or the folder of either.
     plan : Plan, optional
-        What it should be. Default: the plan in the file's own metadata, where fastinit wrote it.
+        What it should be. Default: the plan in the metadata of the file, or of each shard, that fastinit wrote.
     seed, policy : int and policy, optional
         Instead of a plan: the one that `policy` makes of the file's header. A tensor that the policy refuses is
         not judged.
@@ -82,10 +81,10 @@ def diagnose(
     ``sd * sqrt((kurtosis + 2) / (4 n))`` of n weights, plus what rounding to float32 or float64 adds (in
     narrower dtypes the expected moments are those after rounding), plus a rule's own tolerance.
 
-    Without a plan, tensors that the policy "xavier" refuses or fills with a constant, and those whose names say
-    buffer or norm gain, are not searched for equal or repeated weights. What is constant, infinite or equal with
-    a reason (a zero factor beside a drawn one, gains, tokens, masks, tables of sines) is then a remark and no
-    finding, and a matrix that holds draws of N(0, 1) is one.
+    Without a plan, tensors whose names say bias, norm gain, running average or buffer are not searched for equal
+    or repeated weights. What is constant, infinite or equal with a reason (a zero factor beside a drawn one,
+    gains, tokens, masks, tables of sines) is then a remark and no finding, and a matrix that holds draws of
+    N(0, 1) is one.
 
     Memory stays small whatever the file's size: nothing of it is kept or mapped.
 
@@ -106,7 +105,7 @@ def diagnose(
     with open_checkpoint(path) as opened:
         tensors = opened.tensors
         checked.refuse_idle([tensor.name for tensor in tensors if tensor.spec.dtype.is_float])
-        planned = _planned(Path(path), opened, plan, seed, policy)
+        planned = _planned(opened, plan, seed, policy)
         expected = {t.name: checked.expected(t.name) or _expected(t, planned.get(t.name)) for t in tensors}
         given = given_data(tensors, planned, expected)
         weights = [t for t in tensors if t.spec.dtype.is_float and t.spec.size and t.name not in given]
@@ -135,7 +134,6 @@ def _check(plan: object, policy: object) -> None:
 
 
 def _planned(
-    path: Path,
     opened: Opened,
     plan: Plan | None,
     seed: SupportsIndex,
@@ -146,9 +144,11 @@ def _planned(
         return plan
     if policy is not None:
         return _by_policy(opened.tensors, seed, policy)
-    if opened.header is not None and is_described(opened.header.metadata):
-        return described_plan(opened.header.specs, opened.header.metadata, path)
-    return {}
+    planned: dict[str, PlannedTensor] = {}
+    for file, header in opened.headers.items():
+        if is_described(header.metadata):
+            planned |= described_plan(header.specs, header.metadata, file)
+    return planned
 
 
 def _by_policy(

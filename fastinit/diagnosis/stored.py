@@ -114,14 +114,14 @@ class Opened(NamedTuple):
     ----------
     tensors : list of StoredTensor
         In the header's order; or in the index's, then those that it omits.
-    header : Header or None
-        Of the one file; None of a sharded checkpoint.
+    headers : dict of Path to Header
+        Of the one file, or of every shard.
     strays : list of Stray
         Where an index and its shards disagree.
     """
 
     tensors: list[StoredTensor]
-    header: Header | None
+    headers: dict[Path, Header]
     strays: list[Stray]
 
 
@@ -140,7 +140,7 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[Opened]:
             yield _open_shards(path, stack)
             return
         descriptor, header = _open(path, stack)
-        yield Opened([_stored(name, path, descriptor, header) for name in header.specs], header, [])
+        yield Opened([_stored(name, path, descriptor, header) for name in header.specs], {path: header}, [])
 
 
 def _open_shards(path: Path, stack: contextlib.ExitStack) -> Opened:
@@ -153,7 +153,7 @@ def _open_shards(path: Path, stack: contextlib.ExitStack) -> Opened:
     found = list(strays(homes, held))
     places = homes | {stray.name: stray.shard for stray in found if not stray.home}
     tensors = [_stored(name, path.parent / home, *files[home]) for name, home in places.items()]
-    return Opened(tensors, None, found)
+    return Opened(tensors, {path.parent / shard: header for shard, (_, header) in files.items()}, found)
 
 
 def _open(path: Path, stack: contextlib.ExitStack) -> tuple[int, Header]:

@@ -189,7 +189,8 @@ def _one_value(m: Measured, none_is_drawn: bool) -> Fault:
         return (
             "all zero",
             f"is zero everywhere ({m.finite:,} weights): it passes no signal on, and nothing here explains "
-            f"that{alike}; was it skipped when the model was initialized or loaded?",
+            f"that{alike}; was it skipped when the model was initialized or loaded, or cast to a dtype that "
+            "rounds it to zero?",
         )
     return (
         "constant",
