@@ -125,9 +125,9 @@ def differing_bytes(model, loaded):
 
 
 def test_few_tensors_are_computed_for_real():
-    computed, tensors = {}, 0
+    record, computed, tensors = peer("fastinit.torch").record, {}, 0
     for name in zoo.MODELS:
-        with contextlib.suppress(pytest.skip.Exception), peer("fastinit.torch").record(seed=SEED) as recording:
+        with contextlib.suppress(pytest.skip.Exception), record(seed=SEED) as recording:
             tensors += len(same_start.tensors_of(built(name, seed=6)))
         computed |= {f"{name}: {tensor}": operations for tensor, operations in recording.computed.items()}
     print(*(f"{tensor}: {', '.join(operations)}" for tensor, operations in computed.items()), sep="\n")
