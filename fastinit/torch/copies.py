@@ -36,7 +36,7 @@ def copy(recorder: Recorder, target: Tensor, source: Tensor) -> Any:
 def _copy_contents(recorder: Recorder, target: Tensor, source: Tensor) -> Any:
     history = recorder.history(source)
     found = None if history is None else history.contents(region_of(source))
-    is_moved = source.stride() != target.stride() and not (source.is_contiguous() and target.is_contiguous())
+    is_moved = _is_moved(target, source)
     if found is None or not all(_is_copied(write, source, target, is_moved) for _, write in found):
         return _copy_memory(recorder, target, source)
     for box, write in found:
@@ -63,15 +63,22 @@ def _copied(content: Content, target: Tensor) -> Content:
 def _is_copied(write: Write, source: Tensor, target: Tensor, is_moved: bool) -> bool:
     """Say whether a content means the same in the target.
 
-    Draws do if each keeps its place: a transposed copy must be copied, as drawing it again would turn it back.
+    Draws do if all of them are copied and each keeps its place: what is transposed, or a part of a draw, must be
+    copied, as drawing it again would make other weights.
     """
     content = write.content
     if isinstance(content, Computed | Unwritten):
         return False
     if isinstance(content, Fixed):
         return True
-    is_whole = content.distribution.by_element or write.region.size == source.numel()
+    is_whole = write.region.lies_in(region_of(source))
     return is_whole and not is_moved and bool(target.is_floating_point())
+
+
+def _is_moved(target: Tensor, source: Tensor) -> bool:
+    """Say whether elements change their places in memory, or are copied within one storage."""
+    is_alike = source.stride() == target.stride() or (source.is_contiguous() and target.is_contiguous())
+    return not is_alike or source.untyped_storage()._cdata == target.untyped_storage()._cdata
 
 
 def _copy_memory(recorder: Recorder, target: Tensor, source: Tensor) -> Tensor:

@@ -33,6 +33,10 @@ class Region(NamedTuple):
         """Say whether it is all of a storage of so many bytes, in any order of its axes."""
         return self.size * self.itemsize == nbytes and self.is_plain
 
+    def lies_in(self, other: Region) -> bool:
+        """Say whether it lies between the first and the last element of another."""
+        return _first(other) <= _first(self) and _end(self) <= _end(other)
+
     @property
     def is_plain(self) -> bool:
         """Whether its elements are distinct and lie side by side."""
@@ -157,8 +161,8 @@ def _end(region: Region) -> int:
 
 def _around(region: Region, whole: Region) -> Box | None:
     """Return the whole tensor's box where the region lies around it, all of it."""
-    inside = region.is_plain and _first(region) <= _first(whole) and _end(whole) <= _end(region)
-    return whole_box(whole.sizes) if inside and region.itemsize == whole.itemsize else None
+    is_around = region.is_plain and whole.lies_in(region) and region.itemsize == whole.itemsize
+    return whole_box(whole.sizes) if is_around else None
 
 
 def draws_in(contents: Sequence[Content]) -> frozenset[Draw]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -172,6 +173,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         self._draws += 1
         return Draw(self._draws)
 
+    def escape(self, tensor: Tensor) -> None:
+        """Give a tensor its values, as code may now read and write them where no operation of torch shows it."""
+        history = self.history(tensor)
+        if history is None:
+            return
+        self.settle(tensor)
+        held = mixed(self.held(tensor))
+        operations = (*held.operations, "numpy") if held.draws or held.is_random else ()
+        self.note(tensor, replace(held, operations=operations), is_stored=True)
+
     # ---- what is skipped, and what is not ----
 
     def noted_draw(self, tensor: Tensor, distribution: Distribution) -> Any:
@@ -333,7 +344,7 @@ def is_noted(tensor: Tensor) -> bool:
     return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
 
 
-_BETWEEN = ("torch._compile", "torch._dynamo.eval_frame")
+_BETWEEN = ("torch._compile", "torch._dynamo.eval_frame", f"{__package__}.escapes")
 """Modules whose frames may stand between torch.nn.init and an operation that it calls."""
 
 

@@ -8,6 +8,7 @@ from typing import SupportsIndex
 
 from .._engine.checks import as_choice, as_u64
 from . import copies, operations  # noqa: F401  # they teach the recorder torch's operations
+from .escapes import Escapes
 from .modules import Watch
 from .recorder import Recorder
 from .recording import Recording
@@ -99,7 +100,7 @@ def _recorded(recorder: Recorder, recording: Recording) -> Iterator[None]:
     watch = Watch()
     watch.start()
     try:
-        with recorder:
+        with recorder, Escapes(recorder):
             yield
         models = watch.roots()
     finally:
