@@ -200,7 +200,8 @@ def test_no_bundled_model_in_float8_is_accused(tmp_path, model):
     for name, tensor in read_specs(model).items():
         shape = [min(length, 400) for length in tensor.shape]
         kind = (*shape, name.rpartition(".")[2])
-        if kind not in seen and math.prod(shape):
+        is_table_of_sines = "encoder.embed_positions" in name  # Whisper's, which no policy plans
+        if kind not in seen and math.prod(shape) and not is_table_of_sines:
             seen.add(kind)
             reduced[name] = {"dtype": tensor.dtype.tag, "shape": shape}
     path = tmp_path / "w.safetensors"

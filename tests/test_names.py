@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import fastinit
 from fastinit._engine.names import check_tensor_name, refuse_duplicates
 from fastinit.errors import EmptyName, EmptyNameSegment, InvalidNameCharacter, InvalidTensorName
+from fastinit.policies import UserRule, customized
 
 REFUSED = [
     # Each fault alone, at each place it can stand.
@@ -94,7 +95,8 @@ def test_what_is_no_text_is_a_type_error_that_shows_it(check, name):
 def test_tensor_names_of_other_tools_pass_unchanged(name):
     """C20: a plan that renames a tensor makes a checkpoint no model can load."""
     assert check_tensor_name(name) is None
-    assert list(fastinit.Plan.from_layout({name: {"dtype": "F32", "shape": [2, 2]}}, 0)) == [name]
+    policy = customized(rules=[UserRule("*", "zeros")])
+    assert list(fastinit.Plan.from_layout({name: {"dtype": "F32", "shape": [2, 2]}}, 0, policy)) == [name]
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
         (("relu", "kaiming_norml"), ValueError, "did you mean 'kaiming_normal'"),
         (("relu", '{"kind": "norml"}'), ValueError, "did you mean 'normal'"),
         (("relu", "{kind: normal}"), ValueError, "not valid JSON"),
-        (("relu", 0.01), TypeError, "a name or JSON text"),
+        (("relu", 0.01), TypeError, "a name, a call or JSON text"),
         (("relu", "normal", 0), ValueError, "layers must be at least 1"),
         (("relu", "normal", 3, 0), ValueError, "width must be at least 1"),
         (("relu", "normal", 3.5), TypeError, "layers must be an integer"),

@@ -212,10 +212,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         return history is not None and region_of(tensor).covers(history.nbytes)
 
     def _settle(self, history: History, storage: Any) -> None:
-        is_stored = True
         for write in history.writes:
-            is_stored = is_stored and write.is_stored
-            if not is_stored:  # a later write lies over it, stored or not
+            if not write.is_stored:  # what is stored lies under it: a write for real settles the storage first
                 self._store(storage, write)
 
     def _store(self, storage: Any, write: Write) -> None:

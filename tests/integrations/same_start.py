@@ -11,7 +11,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-import torch
+from conftest import peer
+
+torch = peer("torch")
 
 ERRORS = 5.0
 """Standard errors by which a mean or a spread may be off. 30,000 normal z give one beyond 5 in 60 runs."""

@@ -165,10 +165,15 @@ def test_a_table_a_mask_and_indices_are_given_bit_by_bit():
         model.register_buffer("flags", torch.arange(4) > 1)
         model.register_buffer("table", torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.5])).sin())
         model.register_buffer("phases", torch.exp(1j * torch.arange(3.0)))
+        model.register_buffer("twos", torch.full((3,), 2))
+        padded = torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.5])).cos()
+        padded[0] = 0  # written down upon what memory held before
+        model.register_buffer("padded", torch.zeros(5, 2).copy_(padded))
         return model
 
     own, plan, model = build(), recorded(build), started(build)
     for name, buffer in own.named_buffers():
+        assert buffer.dtype == getattr(model, name).dtype, name
         assert torch.equal(buffer, getattr(model, name)), name
         assert (plan.array(name) == buffer.numpy()).all(), name
 
@@ -272,6 +277,27 @@ def test_a_generator_of_the_codes_own_is_obeyed():
         return Holder(w=in_place(init.normal_, generator=torch.Generator().manual_seed(5)))
 
     assert torch.equal(started(build).w, build().w)
+
+
+def test_a_generator_of_its_own_is_obeyed_inside_torchs_functions():
+    def build():
+        return Holder(
+            t=in_place(init.trunc_normal_, std=0.5, generator=torch.Generator().manual_seed(5)),
+            o=in_place(init.orthogonal_, generator=torch.Generator().manual_seed(5)),
+        )
+
+    for name, weight in build().named_parameters():
+        assert torch.equal(getattr(started(build), name), weight), name
+
+
+def test_a_copy_of_an_expanded_draw_repeats_it():
+    def drawn():
+        return torch.randn(1, 8).expand(4, 8)
+
+    model = started(lambda: Holder(copied=lambda: drawn().clone(), doubled=lambda: drawn() * 2))
+    for weights in model.parameters():
+        assert torch.equal(weights[0], weights[3])
+        assert len(weights[0].unique()) == 8
 
 
 def test_unknown_draws_are_made_and_listed_and_follow_the_seed():

@@ -72,6 +72,20 @@ def test_tied_weights_stay_one_tensor():
     assert list(recorded(build)) == ["0.weight"]
 
 
+def test_a_transposed_view_of_a_weight_stays_one():
+    def build():
+        model = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+        model[1].weight.data = model[0].weight.data.t()
+        return model
+
+    with ft.fast_init(17) as recording:
+        model = build()
+    assert torch.equal(model[0].weight, model[1].weight.t())
+    plan = recording.plan(17)
+    for name in ("0.weight", "1.weight"):
+        assert (plan.array(name) == dict(model.named_parameters())[name].detach().numpy()).all(), name
+
+
 def test_two_models_of_one_block_do_not_share_numbers():
     with ft.fast_init(17) as recording:
         generator, discriminator = nn.Linear(3, 3), nn.Linear(3, 3)

@@ -13,7 +13,7 @@ from conftest import bits, peer
 
 torch = peer("torch")
 
-from integrations import same_start, zoo  # noqa: E402
+from integrations import same_start, zoo, zoo_by_hand  # noqa: E402
 
 import fastinit  # noqa: E402
 from fastinit.diagnosis import diagnose  # noqa: E402
@@ -32,9 +32,12 @@ def seeded(seed):
     random.seed(seed)
 
 
+BUILDS = {**zoo.MODELS, **{f"unread/{name}": build for name, build in zoo_by_hand.UNREAD.items()}}
+
+
 def built(name, seed):
     seeded(seed)
-    return zoo.MODELS[name]()
+    return BUILDS[name]()
 
 
 def none(complaints):
@@ -125,9 +128,9 @@ def differing_bytes(model, loaded):
 
 
 def test_few_tensors_are_computed_for_real():
-    computed, tensors = {}, 0
+    record, computed, tensors = peer("fastinit.torch").record, {}, 0
     for name in zoo.MODELS:
-        with contextlib.suppress(pytest.skip.Exception), peer("fastinit.torch").record(seed=SEED) as recording:
+        with contextlib.suppress(pytest.skip.Exception), record(seed=SEED) as recording:
             tensors += len(same_start.tensors_of(built(name, seed=6)))
         computed |= {f"{name}: {tensor}": operations for tensor, operations in recording.computed.items()}
     print(*(f"{tensor}: {', '.join(operations)}" for tensor, operations in computed.items()), sep="\n")
@@ -162,6 +165,13 @@ def test_the_magnitude_of_dora_is_that_of_the_weight():
 def test_the_mean_of_rows_is_that_of_the_rows():
     weight = started("torch/rows")[0].weight
     torch.testing.assert_close(weight[1], weight[2:].mean(0))
+
+
+@pytest.mark.xfail(strict=False, reason="the code writes or reads memory where no operation of torch shows it")
+@pytest.mark.parametrize("unread", zoo_by_hand.UNREAD)
+def test_a_model_that_is_misread(unread):
+    ours = same_start.tensors_of(started(f"unread/{unread}"))
+    none([each for kind in complaints(Own(f"unread/{unread}"), ours).values() for each in kind])
 
 
 # ---- the judge itself --------------------------------------------------------------------------------

@@ -4,10 +4,13 @@ import copy
 import functools
 import math
 
-import torch
-from torch import nn
-from torch.nn import init
-from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
+from conftest import peer
+
+torch = peer("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import init  # noqa: E402
+from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm  # noqa: E402
 
 
 class Holder(nn.Module):
