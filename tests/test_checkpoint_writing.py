@@ -148,7 +148,9 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(("place", "said"), [("missing", "No such file"), ("", "Is a directory")])
+@pytest.mark.parametrize(
+    ("place", "said"), [("missing", "No such file"), ("", "is a folder with no .safetensors file")]
+)
 def test_a_file_that_cannot_be_read_is_named(tmp_path, place, said):
     with pytest.raises(CheckpointError, match=said):
         verify_checkpoint(tmp_path / place)
