@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from .._engine.fill import fill
@@ -178,7 +178,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         history = self.history(tensor)
         if history is None:
             return
-        self.settle(tensor)
+        with _disable_current_modes():  # or the fills would be noted again, and not made
+            self.settle(tensor)
         held = mixed(self.held(tensor))
         operations = (*held.operations, "numpy") if held.draws or held.is_random else ()
         self.note(tensor, replace(held, operations=operations), is_stored=True)
