@@ -14,6 +14,7 @@ from .recorder import Recorder
 _ESCAPES = frozenset(getattr(torch.Tensor, name) for name in ("numpy", "__array__", "__dlpack__", "tolist"))
 """Functions that hand a tensor's memory or data on to others than torch."""
 
+
 class Escapes(TorchFunctionMode):  # type: ignore[misc]  # torch has no types here
     """Gives a tensor its values before its memory is seen, and notes that it may be written there."""
 
