@@ -8,6 +8,7 @@ import ctypes
 import json
 import logging
 import mmap
+import multiprocessing
 import resource
 import sys
 import threading
@@ -71,10 +72,13 @@ MODELS = {
 }
 
 
-def touch(build):
-    """Touch fresh memory of the model's size, in huge pages where the system has them, by two threads."""
+def size_of(build):
     with torch.device("meta"):
-        size = sum(tensor.numel() * tensor.itemsize for tensor in build().state_dict().values())
+        return sum(tensor.numel() * tensor.itemsize for tensor in build().state_dict().values())
+
+
+def touch(size):
+    """Touch fresh memory, in huge pages where the system has them, by two threads; return the seconds."""
     began = time.perf_counter()
     memory = mmap.mmap(-1, size)
     memory.madvise(mmap.MADV_HUGEPAGE)
@@ -90,8 +94,12 @@ def touch(build):
 
 def main():
     build, how = MODELS[sys.argv[1]](), sys.argv[2]
+    size = size_of(build)
+    child = multiprocessing.get_context("spawn").Process(target=touch, args=(size + size // 4,))
+    child.start()  # a virtual machine gets memory from its host on first touch, in its own time, and keeps it a while
+    child.join()
     if how == "touch":
-        print(json.dumps({"seconds": touch(build)}))
+        print(json.dumps({"seconds": touch(size)}))
         return
     with fastinit.torch.fast_init(17):
         torch.nn.Linear(64, 64)  # what is loaded once
@@ -104,8 +112,8 @@ def main():
             model = build()
     seconds = time.perf_counter() - began
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    size = sum(tensor.numel() * tensor.itemsize for tensor in model.state_dict(keep_vars=True).values())
     print(json.dumps({"seconds": seconds, "peak": peak, "model": size}))
 
 
-main()
+if __name__ == "__main__":
+    main()
