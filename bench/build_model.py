@@ -96,7 +96,7 @@ def main():
     build, how = MODELS[sys.argv[1]](), sys.argv[2]
     size = size_of(build)
     child = multiprocessing.get_context("spawn").Process(target=touch, args=(size + size // 4,))
-    child.start()  # a virtual machine gets memory from its host on first touch, in its own time, and keeps it a while
+    child.start()  # a virtual machine gets memory from its host on first touch, slowly, and keeps it for a while
     child.join()
     if how == "touch":
         print(json.dumps({"seconds": touch(size)}))
@@ -112,7 +112,8 @@ def main():
             model = build()
     seconds = time.perf_counter() - began
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    print(json.dumps({"seconds": seconds, "peak": peak, "model": size}))
+    tensors = len(list(model.parameters()))
+    print(json.dumps({"seconds": seconds, "peak": peak, "model": size, "tensors": tensors}))
 
 
 if __name__ == "__main__":
