@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar, final
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 OK: int
 NOT_AN_INTERVAL: int
@@ -53,7 +53,7 @@ class Cursor:
     @property
     def drawing(self) -> bool: ...
     def advance(self, draws: int) -> None: ...
-    def transact(self, draws: int, draw: Callable[..., T], arguments: tuple[object, ...]) -> T: ...
+    def transact(self, draws: int, draw: Callable[..., _T], arguments: tuple[object, ...]) -> _T: ...
     def install(self, capsule: object) -> None: ...
 
 def draw(
