@@ -16,6 +16,7 @@ from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
 from ..views.table import Table, counted, notebook
 from .modules import Module, named_tensors
+from .pages import advise_huge_pages
 from .recorder import Recorder, write_drawn
 from .resolved import Resolved, resolve
 from .targets import stored_dtype
@@ -127,7 +128,9 @@ class Recording:
 
     def fill(self, recorder: Recorder) -> None:
         """Fill what was only noted: every tensor that a distribution describes, from the stream of its name."""
-        recorder.settle_all(tensor.tensor for tensor in self._all() if tensor.distribution is not None)
+        chosen = [tensor.tensor for tensor in self._all() if tensor.distribution is not None]
+        recorder.settle_all(chosen)
+        advise_huge_pages(chosen)
         for tensor in self._all():
             if tensor.distribution is not None and not tensor.tensor.is_meta:
                 write_drawn(tensor.tensor, tensor.distribution, stream_state(recorder.seed, tensor.stream))

@@ -257,3 +257,23 @@ def test_a_model_on_the_meta_device_says_where_its_data_went():
         model.register_buffer("mask", torch.tril(torch.ones(3, 3)))
     with pytest.raises(PlanError, match="'mask' lies on the meta device"):
         recording.plan(17)
+
+
+def flags_of(address):
+    """The kernel's flags of the mapping that an address lies in."""
+    inside = False
+    with open("/proc/self/smaps") as maps:
+        for line in maps:
+            first = line.split()[0]
+            if first == "VmFlags:" and inside:
+                return line.split()[1:]
+            if "-" in first and not first.endswith(":"):
+                begin, end = (int(bound, 16) for bound in first.split("-"))
+                inside = begin <= address < end
+    return []
+
+
+def test_a_model_is_advised_to_huge_pages_from_end_to_end():
+    """No single tensor of 1 MiB holds a huge page; side by side they do, and touching is most of the cost."""
+    model = started(lambda: nn.Sequential(*(nn.Linear(512, 512) for _ in range(8))))
+    assert all("hg" in flags_of(layer.weight.data_ptr() + (1 << 19)) for layer in model)
