@@ -78,7 +78,6 @@ def in_place(function, *given, shape=(4, 6), **options):
         (lambda: torch.empty(6, 4).normal_(0, 3).t(), Normal(0.0, 3.0)),
         (lambda: torch.randn(6, 4).view(4, 6), Normal(0.0, 1.0)),
     ],
-    ids=str,
 )
 def test_a_tensor_is_what_the_last_write_says(build, expected):
     assert is_of(build) == expected
