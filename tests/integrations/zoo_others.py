@@ -1,22 +1,13 @@
 """Small models of timm, diffusers and peft, by what they are called there."""
 
 import importlib
-import importlib.util
 
 from conftest import peer
 from integrations.zoo_transformers import GROUPED, TEXT, TOKENS, hf
 
 
 def timm():
-    """The library timm.
-
-    It imports torchvision, whose wheels are built for CUDA: beside a torch for CPUs its operators do not load, and
-    the import ends at the first one it names. No model needs them, so a name is enough.
-    """
-    torch = peer("torch")
-    if importlib.util.find_spec("torchvision") and not hasattr(torch.ops.torchvision, "nms"):
-        timm.operators = torch.library.Library("torchvision", "FRAGMENT")  # they go when this object does
-        timm.operators.define("nms(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor")
+    """The library timm."""
     return peer("timm")
 
 
