@@ -1,7 +1,7 @@
 """torchvision beside a torch for CPUs: its operators do not load there, and no test calls one of them.
 
-PyPI's torchvision for Linux is built for CUDA. timm and transformers import it, and its Python code asks for the names
-of its operators; so they get names.
+PyPI's torchvision for Linux is built for CUDA. timm and transformers import it, and its Python code asks for the
+names of its operators; so they get names.
 """
 
 import ctypes
