@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from ._engine.checks import MAX_AXES, as_shape, as_u64, size_of
-from ._engine.dtypes import BY_TAG, DType
+from ._engine.dtypes import BY_TAG, DType, named_dtype
 from ._engine.initializer import Distribution
 from ._engine.names import check_tensor_name
 from ._engine.targets import as_dtype
@@ -17,9 +17,6 @@ from ._files.json_text import quoted
 from ._files.safetensors import METADATA
 from ._files.specs import too_long_though_empty
 from .errors import InitializationError, InvalidTensorName, PlanError
-
-_DTYPES = {dtype.name: dtype for dtype in BY_TAG.values()}
-"""Those of a file: given data may have one that nothing draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +111,8 @@ class PlannedTensor:
 
 
 def _stored_dtype(dtype: DType | npt.DTypeLike) -> DType:
-    """Return the dtype of a stored tensor; integers have names only."""
-    known = _DTYPES.get(dtype) if isinstance(dtype, str) else None
-    return known or as_dtype(dtype)[0]
+    """Return the dtype of a stored tensor: given data may have one that nothing draws."""
+    return named_dtype(dtype) or as_dtype(dtype)[0]
 
 
 def check_planned(tensor: PlannedTensor) -> None:
@@ -159,13 +155,15 @@ def read_planned(name: str, entry: object) -> PlannedTensor:
     shape, dtype = part_of(entry, "shape", where), part_of(entry, "dtype", where)
     if not isinstance(shape, list) or len(shape) > MAX_AXES:
         raise PlanError(f"{where} needs a shape of at most {MAX_AXES} integers")
-    if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise PlanError(f"{where} has dtype {quoted(dtype)}; expected one of {', '.join(_DTYPES)}")
+    stored = named_dtype(dtype) if isinstance(dtype, str) else None
+    if stored is None:
+        names = ", ".join(known.name for known in BY_TAG.values())
+        raise PlanError(f"{where} has dtype {quoted(dtype)}; expected one of {names}")
     try:
         distribution = Distribution.from_json(part_of(entry, "content", where))
         initializer, state = text_of(entry, "scheme", where), part_of(entry, "state", where)
         copy_of = text_of(entry, "copy_of", where) if "copy_of" in entry else ""  # type: ignore[operator]
-        return PlannedTensor(name, tuple(shape), _DTYPES[dtype], initializer, distribution, state, copy_of)
+        return PlannedTensor(name, tuple(shape), stored, initializer, distribution, state, copy_of)
     except (TypeError, ValueError) as error:
         raise PlanError(f"{where}: {error}") from error
 

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from hypothesis import settings
 from fastinit.cli import main as cli
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine is no failure: time is judged by benchmarks, not by hypothesis.
 settings.register_profile("fastinit", deadline=None)

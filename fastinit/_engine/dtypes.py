@@ -117,7 +117,33 @@ FLOAT64 = FLOATS[0]
 BY_NAME = {dtype.name: dtype for dtype in FLOATS + INTEGERS}
 BY_TAG = {dtype.tag: dtype for dtype in FLOATS + INTEGERS + FOREIGN}
 BY_WORD = {dtype.word: dtype for dtype in FLOATS}
+_BY_ANY_NAME = {text.lower(): dtype for dtype in BY_TAG.values() for text in (dtype.name, dtype.tag, dtype.word)}
 FLOAT_NAMES = ", ".join(dtype.name for dtype in FLOATS)
+
+
+def named_dtype(dtype: object) -> DType | None:
+    """Return the dtype that text, torch, JAX or numpy names; None where it names none that a file can hold.
+
+    "bfloat16", "bf16", "BF16", "torch.bfloat16" and the objects torch.bfloat16, jnp.bfloat16 and
+    numpy.dtype("bfloat16") are one dtype.
+    """
+    found = spelled_dtype(dtype)
+    if found is not None or dtype is None:  # which to numpy is float64
+        return found
+    import numpy as np  # noqa: PLC0415
+
+    try:
+        return _BY_ANY_NAME.get(np.dtype(dtype).name)  # type: ignore[call-overload]
+    except (TypeError, ValueError, SyntaxError):  # numpy parses text, and fails in several ways
+        return None
+
+
+def spelled_dtype(dtype: object) -> DType | None:
+    """Return the dtype that a name spells, whatever stands before its last dot, or torch's object of that name."""
+    if isinstance(dtype, DType):
+        return dtype
+    text = dtype if isinstance(dtype, str) else str(dtype) if type(dtype).__module__ == "torch" else ""
+    return _BY_ANY_NAME.get(text.rpartition(".")[2].lower())
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import AllocationFailed
 from .checks import MAX_AXES, ShapeLike, as_shape, size_of
-from .dtypes import BY_NAME, FLOAT64, FLOAT_NAMES, DType
+from .dtypes import BY_NAME, FLOAT64, FLOAT_NAMES, DType, spelled_dtype
 from .parts import Array, Index
 
 OVERLAP_WORK = 10_000
@@ -140,13 +140,15 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
         seen = _SEEN.get(dtype)
         if seen is not None:
             return seen, dtype
-    if isinstance(dtype, DType):
+    if isinstance(dtype, DType):  # of a plan, whose buffers may hold integers
         return dtype, None
-    if isinstance(dtype, str) and dtype in BY_NAME and BY_NAME[dtype].is_float:
-        return BY_NAME[dtype], None
+    # The usual names are looked up at once.
+    named = (BY_NAME.get(dtype) if isinstance(dtype, str) else None) or spelled_dtype(dtype)
+    if named is not None and named.is_float:
+        return named, None
     try:
-        resolved = np.dtype(dtype)
-    except TypeError:
+        resolved = np.dtype(dtype)  # type: ignore[arg-type]
+    except (TypeError, ValueError, SyntaxError):  # numpy parses text, and fails in several ways
         raise TypeError(f"dtype must be one of {FLOAT_NAMES}, got {dtype!r}") from None
     found = BY_NAME.get(resolved.name)
     if found is None or not found.is_float:

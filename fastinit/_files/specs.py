@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._engine.checks import MAX_AXES, U64_LIMIT, size_of
-from .._engine.dtypes import BY_TAG, DType
+from .._engine.dtypes import BY_TAG, DType, named_dtype
 from .._engine.names import check_tensor_name
 from ..errors import CheckpointError, EmptyName, EmptyNameInFile, InvalidNameInFile, InvalidTensorName
 from .json_text import quoted
@@ -120,7 +120,8 @@ def _spec(name: str, entry: Any, where: str, known: Collection[str] | None) -> T
             "states dtype and shape, and a policy decides the rest"
         )
     tag = entry["dtype"]
-    dtype = BY_TAG.get(tag) if isinstance(tag, str) else None
+    # A file of the format must spell a dtype as the format does: other readers know no other name.
+    dtype = named_dtype(tag) if known is not None else BY_TAG.get(tag) if isinstance(tag, str) else None
     if dtype is None:
         raise CheckpointError(
             f"{where}: tensor {name!r} has dtype {quoted(tag)}; safetensors has {', '.join(BY_TAG)}"

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from .options import add_dtype, dtype_of
+from .options import add_dtype
 from .printing import GOOD
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from .machine import machine  # noqa: PLC0415
 
     _check(options)
-    dtype = dtype_of(options)
-    names = (dtype,) if dtype else tuple(row.name for row in FLOATS)
+    names = (options.dtype,) if options.dtype else tuple(row.name for row in FLOATS)
     seconds = {name: _timed(options, name) for name in names}
     if options.json:
         print(json.dumps({"machine": machine(), "threads": options.threads, "seconds": seconds}))

@@ -17,15 +17,19 @@ def add_dtype(parser: argparse.ArgumentParser, text: str) -> None:
     """Add --dtype with the help `text`."""
     from .._engine.dtypes import BY_WORD  # noqa: PLC0415
 
-    parser.add_argument("--dtype", choices=tuple(BY_WORD), help=text)
+    parser.add_argument("--dtype", type=_float_name, metavar="{" + ",".join(BY_WORD) + "}", help=text)
 
 
-def dtype_of(options: argparse.Namespace) -> str | None:
-    """Return the name of the dtype that --dtype asks for; None without it."""
-    from .._engine.dtypes import BY_WORD  # noqa: PLC0415
+def _float_name(text: str) -> str:
+    """Return the name of the dtype that `text` spells, as argparse wants a type."""
+    from .._engine.dtypes import BY_WORD, spelled_dtype  # noqa: PLC0415
 
-    word = getattr(options, "dtype", None)
-    return BY_WORD[word].name if word else None
+    dtype = spelled_dtype(text)
+    if dtype is None or not dtype.is_float:
+        raise argparse.ArgumentTypeError(
+            f"weights are stored in {', '.join(BY_WORD)} (bf16, bfloat16 and BF16 are one); got {text!r}"
+        )
+    return dtype.name
 
 
 def add_seed(parser: argparse.ArgumentParser, text: str = "0 to 2**64 - 1") -> None:
@@ -74,7 +78,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
     if is_code(options.model):
         return _recorded(options, options.model)
     seed, order = 17 if options.seed is None else options.seed, options.order or "named"
-    return Plan.from_specs(options.model, seed, policy_of(options), order=order, dtype=dtype_of(options))
+    return Plan.from_specs(options.model, seed, policy_of(options), order=order, dtype=options.dtype)
 
 
 def _plan_file(options: argparse.Namespace) -> str | None:
@@ -131,7 +135,7 @@ def _recorded(options: argparse.Namespace, source: str) -> Plan:
     given = _given(options, "policy", "order", "rule", "skip")
     if given:
         raise ValueError(f"{source} is code, which itself says what each tensor is; leave out --{given[0]}")
-    return recorded_plan(source, 17 if options.seed is None else options.seed, dtype_of(options))
+    return recorded_plan(source, 17 if options.seed is None else options.seed, options.dtype)
 
 
 def add_rules(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .._engine.checks import as_u64
-from .._engine.dtypes import BY_TAG, DType
+from .._engine.dtypes import DType, named_dtype
 from .._engine.given import Given, digest_of
 from .._engine.streams import stream_state
 from ..errors import PlanError
@@ -19,17 +19,9 @@ from .modules import Module, named_tensors
 from .pages import advise_huge_pages
 from .recorder import Recorder, write_drawn
 from .resolved import Resolved, resolve
-from .targets import stored_dtype
 
 POLICY = "recorded"
 """What a plan calls the rules that it came from."""
-
-_TAGS = {
-    torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.int16: "I16", torch.int32: "I32",
-    torch.int64: "I64", torch.uint16: "U16", torch.uint32: "U32", torch.uint64: "U64", torch.complex64: "C64",
-    torch.float8_e8m0fnu: "F8_E8M0",
-}  # fmt: skip
-"""safetensors' tags of what nothing draws; `targets.py` knows the dtypes of weights."""
 
 
 class Recording:
@@ -199,12 +191,10 @@ def _planned(tensor: Resolved, seed: int, names: set[str], given: dict[str, Any]
 
 def planned_dtype(tensor: Any) -> DType:
     """Return the dtype that a plan and a file call a torch dtype."""
-    found = stored_dtype(tensor)
-    if found is not None:
-        return found
-    if tensor.dtype not in _TAGS:
+    found = named_dtype(tensor.dtype)
+    if found is None:
         raise PlanError(f"safetensors has no dtype for {tensor.dtype}; convert the tensor, or do not save it")
-    return BY_TAG[_TAGS[tensor.dtype]]
+    return found
 
 
 def as_array(tensor: Any) -> np.ndarray[Any, Any]:
