@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from typing import Any
 
 from ._engine.dtypes import FLOAT_NAMES
 
@@ -96,3 +97,17 @@ def documented(about: str, signature: inspect.Signature) -> str:
     intro, *sections = re.split(r"\n\n(?=\w+\n---)", inspect.cleandoc(about))
     arguments = "\n".join(f"{name} : {MEANING[name]}" for name in signature.parameters)
     return "\n\n".join([intro, f"Parameters\n----------\n{arguments}", _SHARED.rstrip(), *sections]) + "\n"
+
+
+def refuse_unbound(
+    name: str, signature: inspect.Signature, given: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """Raise a TypeError, by the function's own name, where the arguments do not fit its signature."""
+    unknown = [option for option in options if option not in signature.parameters]
+    if unknown:
+        names = ", ".join(sorted(signature.parameters))
+        raise TypeError(f"{name}() has no option {unknown[0]!r}; its options are {names}") from None
+    try:
+        signature.bind(*given, **options)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}; it is {name}{signature}") from None

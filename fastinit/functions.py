@@ -17,7 +17,7 @@ from ._engine.initializer import Initializer
 from ._engine.parts import Array
 from ._engine.targets import whole_shape
 from ._files.json_text import parse_object
-from ._help import documented
+from ._help import documented, refuse_unbound
 from .errors import CheckpointError
 from .initializer_text import made, parse_call
 from .initializers import (
@@ -98,7 +98,7 @@ def _function(
 
     def function(*given: Any, **options: Any) -> Array:
         if not known.issuperset(options) or len(given) > most:
-            _refuse_unbound(name, signature, given, options)
+            refuse_unbound(name, signature, given, options)
         try:
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
                 return plain(*given, **undrawn, **options)  # type: ignore[misc]  # either dict may be empty
@@ -112,7 +112,7 @@ def _function(
                 raise
             return initializer(*given[:leading], **where)
         except (TypeError, KeyError):  # a KeyError where there is no shape or no rng
-            _refuse_unbound(name, signature, given, options)
+            refuse_unbound(name, signature, given, options)
             raise
 
     if plain is not None and known == _CALL:
@@ -135,7 +135,7 @@ def _handing_on(name: str, signature: inspect.Signature, call: Callable[..., Arr
         try:
             return call(*given, **options)
         except TypeError:
-            _refuse_unbound(name, signature, given, options)
+            refuse_unbound(name, signature, given, options)
             raise
 
     return function
@@ -162,20 +162,6 @@ def _signature(
             option("threads"),
         ]
     )
-
-
-def _refuse_unbound(
-    name: str, signature: inspect.Signature, given: tuple[Any, ...], options: dict[str, Any]
-) -> None:
-    """Raise a TypeError, by the function's own name, where the arguments do not fit its signature."""
-    unknown = [option for option in options if option not in signature.parameters]
-    if unknown:
-        names = ", ".join(sorted(signature.parameters))
-        raise TypeError(f"{name}() has no option {unknown[0]!r}; its options are {names}") from None
-    try:
-        signature.bind(*given, **options)
-    except TypeError as error:
-        raise TypeError(f"{name}() {error}; it is {name}{signature}") from None
 
 
 def _variance_scaling(
@@ -248,6 +234,11 @@ random = _function("random", lambda: Uniform(0.0, 1.0), about="""
     >>> fastinit.random(2, 1234567).round(6).tolist()
     [0.35008, 0.173644]
     """)
+def _default_rng(*seed: Any) -> Any:
+    from ._engine.generator import default_rng  # noqa: PLC0415  # numpy.random is slow to import
+
+    return default_rng(*seed)
+random.default_rng = _default_rng  # type: ignore[attr-defined]  # dask asks the library of a bit generator for it
 uniform = _function("uniform", Uniform, "low high", about="""
     Draw weights uniformly on [low, high): ``low + (high - low) * u``.
 

@@ -218,17 +218,6 @@ def test_repr_shows_the_whole_state():
     assert repr(SplitMix64(17)) == "SplitMix64(0x0000000000000011)"
 
 
-@pytest.mark.parametrize(
-    "spawn", [lambda rng: rng.spawn(2), lambda rng: np.random.Generator(rng).spawn(2)], ids=["own", "Generator"]
-)
-def test_spawn_is_refused_and_says_what_to_do(spawn):
-    """Children at seed + k * gamma are the parent's stream, shifted."""
-    rng = SplitMix64(17)
-    with pytest.raises(NotImplementedError, match="stream_for"):
-        spawn(rng)
-    assert rng.state == 17
-
-
 # ---- as numpy's bit generator ------------------------------------------------------------------------
 
 

@@ -5,12 +5,13 @@ The fills need raw states only; this module imports `numpy.random` and is theref
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numpy.random.bit_generator import ISeedSequence
+from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from .. import _core
 from .checks import U64_LIMIT, ShapeLike, as_finite, as_index, as_nonnegative, as_u64, draws_of
@@ -26,24 +27,39 @@ T = TypeVar("T")
 JUMP = 1 << 40
 _UNIT, _STANDARD = Uniform(0.0, 1.0), Normal(0.0, 1.0)
 
-_SPAWN_REFUSAL = (
-    "SplitMix64 does not spawn: a child state that is the parent's plus a multiple of gamma is the same stream, "
-    "shifted. Name the child instead: fastinit.stream_for(seed, 'worker/0'); or take rng.jumped(k), which is "
-    "2**40 * k draws ahead"
-)
+_SPAWNING = threading.Lock()
+"""One for all: a start travels in dask's graphs, and a lock does not."""
 
 
-class _NoSeedSequence(ISeedSequence):
-    """What numpy's base class is given: a SplitMix64 is its state and nothing else."""
+class _Start(ISpawnableSeedSequence):
+    """Where a generator started, in the place of numpy's SeedSequence: it names the streams of the children.
+
+    dask and scipy ask it for children themselves, and give each to the generator's class for a seed.
+    """
+
+    def __init__(self, state: int) -> None:
+        self.restart(state)
+
+    def restart(self, state: int) -> None:
+        self.state, self.spawned = state, 0
+
+    def __index__(self) -> int:
+        return self.state
+
+    def spawn(self, n_children: SupportsIndex) -> list[_Start]:
+        """Return the next children: child k of all is the stream called "spawn/k"."""
+        count = as_u64(n_children, "n_children")
+        with _SPAWNING:
+            numbers = range(self.spawned, self.spawned + count)
+            children = [_Start(stream_state(self.state, f"spawn/{number}")) for number in numbers]
+            self.spawned = numbers.stop
+        return children
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NoReturn:
-        raise NotImplementedError("a SplitMix64 is seeded by its raw state, not by a SeedSequence")
-
-    def spawn(self, n_children: int) -> NoReturn:
-        raise NotImplementedError(_SPAWN_REFUSAL)
-
-
-_NO_SEED_SEQUENCE = _NoSeedSequence()
+        raise NotImplementedError(
+            "this is where a SplitMix64 started, and no entropy for another generator: seed that one by "
+            "numpy.random.SeedSequence"
+        )
 
 
 def _nested() -> RuntimeError:
@@ -98,8 +114,9 @@ class SplitMix64(np.random.BitGenerator):
     *numpy.* It is a numpy bit generator: ``np.random.Generator(rng)`` draws from it and moves the same state.
     numpy's 32-bit draws take the high half of a 64-bit draw and keep none.
 
-    *Parallel use.* `advance` and `jumped` cost one multiplication. `spawn` is refused. Methods take `lock`, so
-    threads may share a generator; which thread gets which draw is then up to them.
+    *Parallel use.* `advance` and `jumped` cost one multiplication. `spawn` makes children on named streams, never
+    shifted copies of one stream; ``Generator.spawn``, dask and scipy spawn the same children. Methods take `lock`,
+    so threads may share a generator; which thread gets which draw is then up to them.
 
     *Compatibility guarantee.* The draws of a state never change.
 
@@ -125,8 +142,10 @@ class SplitMix64(np.random.BitGenerator):
         state = as_u64(seed, "seed")
         if hasattr(self, "_cursor"):  # numpy Generators made of it keep its address
             self.state = state
+            self._start.restart(state)
             return
-        super().__init__(_NO_SEED_SEQUENCE)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
+        self._start: _Start = _Start(state)
+        super().__init__(self._start)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
         self._cursor = _core.Cursor(state)
         self._cursor.install(self.capsule)
         self._turn = super().lock
@@ -302,21 +321,40 @@ class SplitMix64(np.random.BitGenerator):
         result = self.transact(draws_of(shape), fill, shape, distribution, dtype, out)
         return float(result) if size is None and out is None else result
 
-    def spawn(self, n_children: int) -> NoReturn:
-        """Refuse: children would be shifted copies of one stream. Use `stream_for`."""
-        raise NotImplementedError(_SPAWN_REFUSAL)
+    def spawn(self, n_children: SupportsIndex) -> list[Self]:
+        """Return `n_children` new generators, each at the start of a stream of its own; this one draws nothing.
 
-    def __copy__(self) -> Self:
-        return type(self)(self.state)
+        Child k of all that a generator has spawned is ``stream_for(start, f"spawn/{k}")``, where `start` is the
+        state that the generator was made with: the draws taken in between change no child. Copies and pickles
+        carry the start and the count, a new `state` keeps them, and a child spawns children of its own.
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return type(self)(self.state)
+        Parameters
+        ----------
+        n_children : int
+            How many, >= 0.
 
-    def __reduce__(self) -> tuple[type[Self], tuple[int]]:  # type: ignore[override]
-        return type(self), (self.state,)
+        Returns
+        -------
+        list of SplitMix64
+            The children.
 
-    def __getstate__(self) -> int:
-        return self.state
+        Examples
+        --------
+        >>> import fastinit
+        >>> first, second = fastinit.SplitMix64(17).spawn(2)
+        >>> second == fastinit.stream_for(17, "spawn/1")
+        True
+        """
+        return [type(self)(start) for start in self._start.spawn(n_children)]
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int], tuple[int, int]]:  # type: ignore[override]
+        return type(self), (self._start.state,), self.__getstate__()
+
+    def __getstate__(self) -> tuple[int, int]:
+        return self.state, self._start.spawned
+
+    def __setstate__(self, saved: tuple[int, int]) -> None:
+        self.state, self._start.spawned = saved
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SplitMix64):
@@ -352,3 +390,8 @@ def stream_for(seed: SupportsIndex, name: str) -> SplitMix64:
     True
     """
     return SplitMix64(stream_state(seed, name))
+
+
+def default_rng(seed: Any = 0) -> np.random.Generator:
+    """Return numpy's generator over the bit generator `seed`, or over a SplitMix64 that starts there."""
+    return np.random.Generator(seed if isinstance(seed, np.random.BitGenerator) else SplitMix64(seed))

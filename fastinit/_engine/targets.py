@@ -147,7 +147,7 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     if named is not None and named.is_float:
         return named, None
     try:
-        resolved = np.dtype(dtype)  # type: ignore[arg-type]
+        resolved = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError):  # numpy parses text, and fails in several ways
         raise TypeError(f"dtype must be one of {FLOAT_NAMES}, got {dtype!r}") from None
     found = BY_NAME.get(resolved.name)
