@@ -74,7 +74,8 @@ MODELS = {
 
 def size_of(build):
     with torch.device("meta"):
-        return sum(tensor.numel() * tensor.itemsize for tensor in build().state_dict().values())
+        model = build()
+    return sum(tensor.nbytes for tensors in (model.parameters(), model.buffers()) for tensor in tensors)
 
 
 def touch(size):
