@@ -52,7 +52,7 @@ def note(record, case, runs, over, under, least):
 
 @pytest.mark.parametrize("model", LEAST)
 def bench_build(benchmark, record, model):
-    """A model's own build against the same inside `fast_init`, which no machine can do faster than touch the memory."""
+    """A model's own build against the same inside `fast_init`; touching the memory bounds it."""
     pytest.importorskip("transformers")
     runs = benchmark.pedantic(lambda: in_turn(model, "own", "touch", "fast"), rounds=1)
     note(record, f"{model}: own build vs fast_init", runs, "own", "fast", LEAST[model])

@@ -6,7 +6,6 @@ that no two of its tensors share a draw.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -137,10 +136,9 @@ class Plan(Mapping[str, PlannedTensor]):
         shared = checked_seed
         described = read_specs(specs)
         for name, choice in decided(chosen_by, described).items():
-            tensor = _planned(name, described[name], choice, stored_as)
             state = stream_state(checked_seed, name) if order == "named" else shared
-            tensors.append(dataclasses.replace(tensor, state=state))
-            shared = _core.advance(shared, tensor.draws)
+            tensors.append(_planned(name, described[name], choice, stored_as, state))
+            shared = _core.advance(shared, tensors[-1].draws)
         return cls(checked_seed, chosen_by.text, order, tensors)
 
     @classmethod
@@ -332,7 +330,7 @@ def _walked(text: str) -> tuple[dict[str, Any], list[PlannedTensor]]:
     return head, list(tensors.values())
 
 
-def _planned(name: str, spec: TensorSpec, choice: Choice, stored_as: DType | None) -> PlannedTensor:
+def _planned(name: str, spec: TensorSpec, choice: Choice, stored_as: DType | None, state: int) -> PlannedTensor:
     dtype = stored_as if stored_as is not None and spec.dtype.is_float else spec.dtype
     distribution = choice.distribution(spec.shape)
-    return PlannedTensor(name, spec.shape, dtype, choice.initializer.name, distribution, state=0)
+    return PlannedTensor(name, spec.shape, dtype, choice.initializer.name, distribution, state)

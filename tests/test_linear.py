@@ -10,6 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from conftest import run
 from safetensors.numpy import save_file
 
 import fastinit
@@ -148,3 +149,33 @@ def test_one_long_cell_does_not_widen_every_row():
     assert lines[1] == "n" * 8000 + "  b     1"
     assert all(line == "a" + " " * 199 + "  b     2" for line in lines[2:])
     assert lines[2].endswith("b     2")
+
+
+# ---- what a person is shown --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def long(tmp_path):
+    """A file of 600 tensors, each of them wrong: all zeros where weights are drawn."""
+    path = tmp_path / "long.safetensors"
+    save_file({f"layers.{number}.fc.weight": np.zeros((4, 4), np.float32) for number in range(600)}, path)
+    return path
+
+
+def test_show_cuts_a_long_table_and_says_how_to_see_it_whole(long, capsys):
+    status, out, _ = run(capsys, "show", long)
+    assert status == 0
+    assert "... and 100 more of 600; --all shows all" in out.splitlines()
+    assert out.count(".fc.weight") == 500
+    assert run(capsys, "show", long, "--all")[1].count(".fc.weight") == 600
+    assert len(json.loads(run(capsys, "show", long, "--json")[1])["tensors"]) == 600
+
+
+def test_diagnose_cuts_its_table_and_its_findings(long, capsys):
+    status, out, _ = run(capsys, "diagnose", long)
+    assert status == 1
+    assert out.splitlines().count("... and 100 more of 600; --all shows all") == 2
+    assert out.splitlines()[-1].endswith("600 tensors, 600 judged, 600 findings")
+    whole = run(capsys, "diagnose", long, "--all")[1]
+    assert "more of" not in whole
+    assert sum(line.startswith("all zero: ") or "layers." in line for line in whole.splitlines()) >= 1200

@@ -97,3 +97,24 @@ def test_a_plan_shows_itself_in_a_notebook():
         == "1 tensor, 24 bytes, 6 draws; seed 17, policy xavier, order named"
     )
     assert [cell.text for cell in table.find("tbody/tr")][:3] == ["a.weight", "2x3", "float32"]
+
+
+LONG = Table("many", ("name", "n"), tuple((f"row {number}", number) for number in range(2500)))
+
+
+def test_a_long_table_is_cut_and_says_so():
+    """A model of 91,000 tensors would scroll every line away that matters."""
+    assert LONG.lines(2500) == LONG.lines()
+    assert len(LONG.lines()) == 1 + 2500
+    *shown, last = LONG.lines(500)
+    assert shown[0] == "name       n"
+    assert shown[-1] == "row 499  499"
+    assert last == "... and 2,000 more of 2,500; --all shows all"
+
+
+def test_a_notebook_keeps_two_thousand_rows_and_a_page_all():
+    body = ET.fromstring(LONG.html(2000)).find("tbody")
+    assert len(body) == 2001
+    assert "".join(body[-1].itertext()) == "... and 500 more of 2,500"
+    assert LONG._repr_html_().count("<tr>") == 1 + 2001
+    assert LONG.html().count("<tr>") == 1 + 2500

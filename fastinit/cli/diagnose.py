@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_demanded_plan, add_rules, add_views, demanded_plan, policy_of
+from .options import add_all, add_demanded_plan, add_rules, add_views, demanded_plan, most_rows, policy_of
 from .outputs import refuse_overwriting
 from .printing import deliver
 from .progress import Progress, add_quiet
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the first that matches a name decides, and one that decides nothing is refused",
     )
     add_rules(parser)
+    add_all(parser)
     add_quiet(parser)
     add_views(parser)
     parser.set_defaults(reads=("file", "plan"))
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
             rules=_rules(options.expect),
             progress=progress,
         )
-    return deliver(options, diagnosis)
+    return deliver(options, diagnosis, lambda: diagnosis.lines(most_rows(options)))
 
 
 def _rules(texts: list[str]) -> dict[str, float]:

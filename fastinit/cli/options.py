@@ -37,6 +37,18 @@ def add_seed(parser: argparse.ArgumentParser, text: str = "0 to 2**64 - 1") -> N
     parser.add_argument("--seed", type=int, default=17, help=f"{text} (default 17)")
 
 
+def add_all(parser: argparse.ArgumentParser) -> None:
+    """Add --all, without which long tables are cut."""
+    parser.add_argument("--all", action="store_true", help=f"show long tables whole, not their first {_ROWS} rows")
+
+
+def most_rows(options: argparse.Namespace) -> int | None:
+    """Return how many rows of a table are shown; None for all."""
+    return None if options.all else _ROWS
+
+
+_ROWS = 500
+
 # ---- a model's plan ----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._escaping import escaped
@@ -34,8 +34,8 @@ class Parser(argparse.ArgumentParser):
         super().error(escaped(message))
 
 
-def deliver(options: argparse.Namespace, result: Result) -> int:
-    """Write the views asked for, print the result as text or JSON, and return the status it deserves."""
+def deliver(options: argparse.Namespace, result: Result, lines: Callable[[], Iterable[str]] | None = None) -> int:
+    """Write the views asked for, print the result as JSON or as `lines`, and return the status it deserves."""
     options.status = GOOD if result.passed else FAILED
     if options.figure:
         from ..views import figure  # noqa: PLC0415
@@ -52,7 +52,7 @@ def deliver(options: argparse.Namespace, result: Result) -> int:
     if options.json:  # neither form is made for nothing: a checkpoint has thousands of tensors
         print(json.dumps(result.facts()))
     else:
-        say(result.lines())
+        say((lines or result.lines)())
     return int(options.status)
 
 

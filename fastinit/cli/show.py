@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_plan as add_arguments
-from .options import plan_of
+from .options import add_all, add_plan, most_rows, plan_of
 from .printing import GOOD, say
 
-__all__ = ["add_arguments", "run"]
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the model, and how much of its plan is shown."""
+    add_plan(parser)
+    add_all(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,5 +20,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(plan.to_json())
     else:
-        say([*plan.table().lines(), str(plan)])
+        say([*plan.table().lines(most_rows(options)), str(plan)])
     return GOOD

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._engine.dtypes import FLOATS
 from .._files.specs import TensorSpec
 from ..views.result import Result
-from ..views.table import Cell, Table, counted
+from ..views.table import Cell, Table, counted, the_rest
 from .expected import Expected
 from .measured import Measured
 
@@ -154,11 +154,12 @@ class Diagnosis(Result):
         tensors, findings = counted(len(self.tensors), "tensor"), counted(len(self.findings), "finding")
         return f"<Diagnosis of {self.path}: {tensors}, {findings}>"
 
-    def lines(self) -> list[str]:
-        """Return the table and the findings as text lines."""
-        findings = [f"{finding.kind}: {finding}" for finding in self.findings]
-        remarks = [f"remark, {remark.kind}: {remark}" for remark in self.remarks]
-        return [*self._table().lines(), "", *findings, *remarks, *self.conclusions()]
+    def lines(self, most: int | None = None) -> list[str]:
+        """Return the table, the findings and the remarks as text lines, of each at most `most`; None for all."""
+        findings = [f"{finding.kind}: {finding}" for finding in self.findings[:most]]
+        remarks = [f"remark, {remark.kind}: {remark}" for remark in self.remarks[:most]]
+        rest = [the_rest(len(found), most) for found in (self.findings, self.remarks)]
+        return [*self._table().lines(most), "", *findings, *rest[0], *remarks, *rest[1], *self.conclusions()]
 
     def conclusions(self) -> list[str]:
         """Return sentences on the draws, where there is a plan, on what was not read, and on the whole."""

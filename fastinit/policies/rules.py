@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple, Protocol
 
 from .._engine.axes import SPATIAL
@@ -235,8 +235,29 @@ class Ruled:
     def __call__(self, specs: Specs, /) -> dict[str, Verdict]:
         """Return the verdict on every tensor."""
         model = Model(specs)
-        rules = self.rules(model) if callable(self.rules) else self.rules
-        return {name: first(rules, Subject(model, name, spec)) for name, spec in specs.items()}
+        near = shortlists(self.rules(model) if callable(self.rules) else self.rules)
+        return {name: first(near(name, spec), Subject(model, name, spec)) for name, spec in specs.items()}
+
+
+def shortlists(rules: Iterable[Rule]) -> Callable[[str, TensorSpec], list[Rule]]:
+    """Return a function from a tensor to the rules that may be about it, in their order.
+
+    A model may have 100,000 tensors, but the names of its layers and experts differ in their numbers only. The
+    patterns are searched for once in all of those; a pattern that tells numbers apart stays in every list.
+    """
+    telling = {rule.pattern: _TELLS_NUMBERS.search(_HARMLESS.sub("", rule.pattern)) for rule in rules}
+
+    @cache
+    def near(name: str, rank: int, is_float: bool) -> list[Rule]:
+        fitting = [rule for rule in rules if rule.is_float == is_float and rank in rule.ranks]
+        return [rule for rule in fitting if telling[rule.pattern] or re.search(rule.pattern, name)]
+
+    return lambda name, spec: near(_NUMBER.sub("0", name), len(spec.shape), spec.dtype.is_float)
+
+
+_NUMBER = re.compile(r"(?<![^./])\d{1,6}(?![^./])")  # a part of a name on its own
+_HARMLESS = re.compile(r"\{[01]?,\d*\}|(?<=[a-zA-Z_])\[\w+\]")  # counts from 0 or 1, and digits after a letter
+_TELLS_NUMBERS = re.compile(r"(?<![a-zA-Z_\d])\d|\[[^\]]*\d|\\d\\d|\{")
 
 
 def modules(words: str, parameter: str = "weight") -> str:

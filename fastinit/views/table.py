@@ -44,25 +44,28 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row has {len(row)} cells for {len(self.columns)} columns: {row!r}")
 
-    def lines(self) -> list[str]:
-        """Return the table as aligned text lines, numbers to the right."""
-        texts = [self.columns, *(tuple(map(shown, row)) for row in self.rows)]
+    def lines(self, most: int | None = None) -> list[str]:
+        """Return the table as aligned text lines, numbers to the right; at most `most` rows, and how many more."""
+        texts = [self.columns, *(tuple(map(shown, row)) for row in self.rows[:most])]
         columns = list(zip(map(_width, zip(*texts, strict=True)), self._numeric(), strict=True))
-        return [
+        aligned = [
             "  ".join(
                 text.rjust(width) if numeric else text.ljust(width)
                 for text, (width, numeric) in zip(row, columns, strict=True)
             ).rstrip()
             for row in texts
         ]
+        return [*aligned, *the_rest(len(self.rows), most)]
 
-    def html(self) -> str:
-        """Return a ``<table>`` element; a number's cell carries its exact value for sorting."""
+    def html(self, most: int | None = None) -> str:
+        """Return a ``<table>`` element, cut as `lines` is; a number's cell carries its exact value for sorting."""
         head = "".join(
             f'<th scope="col"{_CLASS if numeric else ""}>{markup(name)}</th>'
             for name, numeric in zip(self.columns, self._numeric(), strict=True)
         )
-        body = "\n".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in self.rows)
+        rest = (f'<td colspan="{len(self.columns)}">{text}</td>' for text in the_rest(len(self.rows), most, ""))
+        rows = (*("".join(map(_td, row)) for row in self.rows[:most]), *rest)
+        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
         return (
             f"<table>\n<caption>{markup(self.caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody>\n</table>"
@@ -79,13 +82,21 @@ class Table:
 
 def notebook(tables: Iterable[Table]) -> str:
     """Return tables as HTML for a notebook: in its own colours, a long table scrolls by itself."""
-    return "\n".join(f'<div class="fastinit">\n{_STYLE}\n{table.html()}\n</div>' for table in tables)
+    return "\n".join(f'<div class="fastinit">\n{_STYLE}\n{table.html(NOTEBOOK)}\n</div>' for table in tables)
+
+
+def the_rest(number: int, most: int | None, remedy: str = "; --all shows all") -> list[str]:
+    """Return the line that ends a list of `number` rows cut after `most`; nothing where none is left out."""
+    return [] if most is None or number <= most else [f"... and {number - most:,} more of {number:,}{remedy}"]
 
 
 def counted(number: int, noun: str) -> str:
     """Return ``1 tensor``, ``2 tensors``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
+
+NOTEBOOK = 2000
+"""Rows of a table that a notebook keeps in its file."""
 
 _CLASS = ' class="number"'
 _WIDEST = 200  # characters: one longer cell must not make every row as long
