@@ -13,27 +13,27 @@ from fastinit.policies import POLICIES
 from fastinit.policies.rules import Model, Rule, Ruled, Subject, first
 
 F32 = BY_TAG["F32"]
-ODD = """
-    classifier.0.weight
-    classifier.1.weight
-    classifier.10.weight
-    classifier.1.bias
-    classifier.0.bias
-    layers.3.conv4.1.weight
-    temp_convs.12.conv4.0.weight
-    temp_convs.12.conv4.3.weight
-    norm.7.weight
-    enc.l.weight_ih_l0
-    enc.l.weight_hh_l11_reverse
-    0.weight
-    12345678.weight
-    x/12/kernel
-    norm_1.weight
-    layer3.5.bn2.weight
-    m.parametrizations.weight.original1
-    m.parametrizations.weight.original0
-    layers.1.lora_A.default.weight
-""".split()
+ODD = [
+    "classifier.0.weight",
+    "classifier.1.weight",
+    "classifier.10.weight",
+    "classifier.1.bias",
+    "classifier.0.bias",
+    "layers.3.conv4.1.weight",
+    "temp_convs.12.conv4.0.weight",
+    "temp_convs.12.conv4.3.weight",
+    "norm.7.weight",
+    "enc.l.weight_ih_l0",
+    "enc.l.weight_hh_l11_reverse",
+    "0.weight",
+    "12345678.weight",
+    "x/12/kernel",
+    "norm_1.weight",
+    "layer3.5.bn2.weight",
+    "m.parametrizations.weight.original1",
+    "m.parametrizations.weight.original0",
+    "layers.1.lora_A.default.weight",
+]
 
 
 def rules_of(policy, specs):
