@@ -56,7 +56,8 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.built: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable .
+	@echo "compiling the C core for every instruction set of this kind of CPU; it takes some 20 seconds"
+	@$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
 $(VENV)/.built-torch-peers: $(VENV)/.built-test $(VENV)/.built-peers tests/integrations/peers.txt
