@@ -106,7 +106,8 @@ class Plan(Mapping[str, PlannedTensor]):
         ----------
         specs : str, path or mapping
             The model's tensors: a ``.safetensors`` file (its header is enough), a JSON file, a bundled model's
-            name (`fastinit.bundled_models`), or ``{name: {"dtype": "F32", "shape": [2, 3]}}``.
+            name (`fastinit.bundled_models`), or ``{name: {"dtype": "F32", "shape": [2, 3]}}``. Anything with a
+            `shape` and a `dtype` is an entry too: a `state_dict`, numpy arrays, jax.ShapeDtypeStruct.
         seed : int
             0 to 2**64 - 1.
         policy : str, path, rules or callable, default "xavier"

@@ -16,7 +16,7 @@ from .safetensors import HEADER_LIMIT, METADATA, read_cut_header
 from .specs import TensorSpec, read_spec, specs_of
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
-"""A file, a bundled model's name, or ``{name: {"dtype": "F32", "shape": [2, 3]}}``."""
+"""A file, a bundled model's name, or ``{name: {"dtype": "F32", "shape": [2, 3]}}``, or arrays by their names."""
 
 _KEYS = ("dtype", "shape", "data_offsets")  # the last where a header was saved as JSON
 _MODELS = resources.files(__package__) / "models"
@@ -44,7 +44,7 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
     source : str, path or mapping
         A ``.safetensors`` file (whole, or cut off after its header), the ``.safetensors.index.json`` of one in
         shards, the folder of either, a JSON file of ``{name: {"dtype": ..., "shape": [...]}}``, the name of a
-        bundled model, or such a mapping itself.
+        bundled model, or such a mapping itself; its values may be arrays too.
 
     Raises
     ------

@@ -49,7 +49,9 @@ def placeholders_sentence(names: Sequence[str]) -> str:
 def specs_of(
     entries: Mapping[str, Any], where: str, known: Collection[str] | None = None
 ) -> dict[str, TensorSpec]:
-    """Return the specs that ``{name: {"dtype": "F32", "shape": [2, 3]}}`` describes, or `TensorSpec` objects.
+    """Return the specs that ``{name: {"dtype": "F32", "shape": [2, 3]}}`` describes.
+
+    An entry may also be a `TensorSpec`, or any object with a `shape` and a `dtype`: an array, a tensor.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ def specs_of(
     specs = {}
     for name, entry in entries.items():
         check_tensor_name(name)
-        specs[name] = entry if isinstance(entry, TensorSpec) else _spec(name, entry, where, known)
+        specs[name] = entry if isinstance(entry, TensorSpec) else _spec(name, _stated(entry), where, known)
     return specs
 
 
@@ -108,6 +110,13 @@ _ARRAY_LIMIT = 1 << 63  # bytes; numpy counts them in a signed word
 
 def _size_without_zeros(shape: tuple[int, ...]) -> int:
     return size_of(tuple(n for n in shape if n))
+
+
+def _stated(entry: Any) -> Any:
+    """Return what an array states of itself, as an entry does; anything else as it is."""
+    if isinstance(entry, Mapping) or not (hasattr(entry, "shape") and hasattr(entry, "dtype")):
+        return entry
+    return {"dtype": entry.dtype, "shape": tuple(entry.shape)}
 
 
 def _spec(name: str, entry: Any, where: str, known: Collection[str] | None) -> TensorSpec:
