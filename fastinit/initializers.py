@@ -369,10 +369,8 @@ class MuP(Initializer):
 
     def _widths(self, axes: Axes) -> tuple[int, ...]:
         """Return the inputs here and at `base_shape` of a hidden matrix, wide in both; of any other, nothing."""
-        lengths = {
-            letter.lower(): (length, base)
-            for letter, length, base in zip(axes.letters, axes.shape, self.base_shape, strict=True)
-        }
+        base_lengths = dataclasses.replace(axes, shape=self.base_shape, groups=1).lengths
+        lengths = {letter: (length, base_lengths[letter]) for letter, length in axes.lengths.items()}
         wide = {letter for letter, (length, base) in lengths.items() if length != base}
         if wide - set("io"):
             raise ValueError(

@@ -38,15 +38,16 @@ def check_size(shape: tuple[int, ...], fan_in: int, fan_out: int) -> int:
 
 
 def parse_layout(layout: str) -> str:
-    """Check that `layout` names axes: one ``i``, one ``o``, the rest spatial (``d h w l t``) or ``e``."""
+    """Check that `layout` names axes: ``i``, ``o``, ``e``, and spatial ones (``d h w l t``), each of these once."""
     if not isinstance(layout, str):
         raise TypeError(f"layout must be a str such as 'io', 'oi' or 'oihw', got {layout!r}")
     plain = layout.replace("I", "i") if "O" not in layout else layout.replace("O", "o")
-    if not ({"i", "o"} <= set(plain) <= set("io" + SPATIAL + STACKED) and len(set(plain)) == len(plain)):
+    alone = [letter for letter in plain if letter in SPATIAL or letter.upper() in layout]
+    if not ({"i", "o"} <= set(plain) <= set("io" + SPATIAL + STACKED) and len(set(alone)) == len(alone)):
         raise ValueError(
-            f"layout {layout!r} must name each axis once: 'i' (inputs), 'o' (outputs), any of "
+            f"layout {layout!r} must name each axis once: 'i' (inputs), 'o' (outputs), one each of "
             f"{', '.join(SPATIAL)} for the receptive field, 'e' for stacked matrices; "
-            "for example 'io', 'oi' (torch), 'hwio', 'oihw'"
+            "for example 'io', 'oi' (torch), 'hwio', 'oihw', 'ioo' (outputs on two axes)"
         )
     return layout
 
@@ -61,7 +62,7 @@ class Axes:
         Logical shape.
     layout : str
         One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field,
-        ``e`` a stack of independent matrices. The letters say what an axis is to the *layer*, so a transposed
+        ``e`` a stack of independent matrices; ``ioo`` has its outputs on two axes, heads and their width. The letters say what an axis is to the *layer*, so a transposed
         convolution needs no flag: torch's Conv2d weight is ``"oihw"``, its ConvTranspose2d weight ``"iohw"``.
     groups : int
         Groups of a grouped convolution. Its tensor holds all groups along one axis, and one group's share along
@@ -102,6 +103,8 @@ class Axes:
         letters = layout if "I" in layout else layout.replace("o", "O")
         holder = "I" if "I" in letters else "O"
         length = shape[letters.index(holder)]
+        if self.groups != 1 and letters.count(holder) > 1:
+            raise ValueError(f"groups={self.groups} need one axis that holds them all, not layout {layout!r}")
         if self.groups == 0 or length % self.groups:
             raise ValueError(
                 f"groups={self.groups} must divide the {length} {'inputs' if holder == 'I' else 'outputs'} "
@@ -138,6 +141,14 @@ class Axes:
         )
 
     @cached_property
+    def lengths(self) -> dict[str, int]:
+        """Elements along the axes of each letter, in lower case."""
+        lengths: dict[str, int] = {}
+        for letter, length in zip(self.letters.lower(), self.shape, strict=True):
+            lengths[letter] = lengths.get(letter, 1) * length
+        return lengths
+
+    @cached_property
     def checked_fans(self) -> tuple[int, int] | None:
         """The fans, neither of them zero and their sum no overflow; None of an empty tensor."""
         fan_in, fan_out = self.fans
@@ -151,6 +162,10 @@ class Axes:
     def draws(self) -> int:
         """The draws a sampled tensor takes; ValueError if they are more than 2**64 - 1."""
         return draws_of(self.shape)
+
+    def check_blocks(self) -> None:
+        """Refuse a layout that makes no matrices."""
+        _split(self.letters, self.shape, self.groups, "egoi")
 
     def blocks(self, array: np.ndarray[Any, Any], first: str = "egoi") -> np.ndarray[Any, Any]:
         """Return a view of a C-ordered `array` of this shape: stack, group and the axes of `first` come first.
@@ -170,10 +185,16 @@ class Axes:
 @lru_cache(maxsize=1024)
 def _split(letters: str, shape: tuple[int, ...], groups: int, first: str) -> tuple[tuple[int, ...], ...]:
     """Return the lengths once stack and group axes are split off, and the order that puts `first` first."""
-    split, lengths = "", []
+    split, lengths, before = "", list[int](), ""
     for letter, length in zip(letters, shape, strict=True):
+        if letter == before:  # neighbours are one axis of a matrix
+            lengths[-1] *= length
+            continue
         split += "g" + letter.lower() if letter in "IO" else letter
         lengths += [groups, length // groups] if letter in "IO" else [length]
+        before = letter
+    if len(set(split)) < len(split):
+        raise ValueError(f"a matrix needs its inputs, and its outputs, on neighbouring axes, not layout {letters!r}")
     if STACKED not in split:
         split, lengths = STACKED + split, [1, *lengths]
     rank = {letter: place for place, letter in enumerate(first)}
@@ -215,8 +236,8 @@ def fans(shape: ShapeLike, layout: str = "io", groups: SupportsIndex = 1) -> tup
         The tensor's logical shape.
     layout : str, default "io"
         One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field (it
-        multiplies both fans), ``e`` a stack of independent matrices (it counts for neither). A transposed
-        convolution is named as any other tensor: torch's ConvTranspose2d weight is ``"iohw"``.
+        multiplies both fans), ``e`` a stack of independent matrices (it counts for neither). ``i``, ``o`` and
+        ``e`` may stand on several axes: Flax's attention projects by ``"ioo"`` to heads. A transposed convolution is named as any other tensor: torch's ConvTranspose2d weight is ``"iohw"``.
     groups : int, default 1
         Groups of a grouped convolution; only the connections a unit really has are counted. The outputs' axis
         holds all groups, or the inputs' where its letter is an upper-case ``I``.

@@ -165,7 +165,7 @@ class _OnAxes(WholeTensor):
 
     def check(self, shape: Shape) -> None:
         """Refuse a shape that the layout or the groups do not fit."""
-        _ = self.axes(shape).letters
+        self.axes(shape).check_blocks()
 
     def _moments(self, shape: Shape) -> Moments | None:
         self.check(shape)
@@ -261,7 +261,7 @@ class DeltaOrthogonal(_OnAxes):
     def check(self, shape: Shape) -> None:
         """Refuse fewer outputs than inputs: the matrix could not keep the length of every input."""
         axes = self.axes(shape)
-        lengths = dict(zip(axes.letters.lower(), shape, strict=True))
+        lengths = dict(axes.lengths)
         lengths["i" if "I" in axes.letters else "o"] //= axes.groups
         if lengths["i"] > lengths["o"]:
             raise DistributionError(

@@ -25,6 +25,7 @@ from ..initializers import (
     lecun,
     xavier,
 )
+from .kernels import ONE_INPUT_KERNELS
 from .rules import (
     ANY,
     MATRIX,
@@ -47,13 +48,13 @@ Rules = tuple[Rule, ...]
 SMALL = Normal(0.0, 0.02)
 """initializer_range of GPT, BERT and most after them: ``PreTrainedModel._init_weights`` of transformers."""
 
-XAVIER: Rules = (*SHARED, AMBIGUOUS, *weights(XAVIER_UNIFORM))
+XAVIER: Rules = (*SHARED, AMBIGUOUS, *ONE_INPUT_KERNELS, *weights(XAVIER_UNIFORM))
 """Matrices, embeddings and convolutions Xavier uniform, norm gains one, biases zero; index buffers explicit.
 
 Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural networks".
 """
 
-KAIMING: Rules = (*SHARED, AMBIGUOUS, *weights(kaiming("normal"), SMALL))
+KAIMING: Rules = (*SHARED, AMBIGUOUS, *ONE_INPUT_KERNELS, *weights(kaiming("normal"), SMALL))
 """He et al. (2015), "Delving deep into rectifiers"; of tables it says nothing, and they get BERT's 0.02."""
 
 
@@ -333,6 +334,7 @@ _HEAD = modules("lm_head head fc classifier score output output_layer embed_out"
 MUP = (
     *SHARED,
     AMBIGUOUS,
+    *ONE_INPUT_KERNELS,
     Rule("readout", _HEAD, MATRIX, _readout),
     *weights(lecun("normal"), Normal(0.0, 1.0)),
 )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from .._engine.axes import SPATIAL
 from ..initializers import ONES, POSITIONS, ZEROS, Constant, Initializer, Normal, VarianceScaling
+from .kernels import ADAPTER_KERNELS, OFFSETS, STATES, beside, kernels
 from .rules import ANY, EMBEDDINGS, MATRIX, VECTOR, Choice, Chooser, Refused, Rule, Subject, Verdict, torch_layout
 
 TORCH = VarianceScaling(1.0 / 3.0, "fan_in", "uniform")
@@ -21,11 +22,6 @@ TORCH = VarianceScaling(1.0 / 3.0, "fan_in", "uniform")
 
 def _needs(pattern: str) -> Callable[[Subject], bool]:
     return lambda subject: subject.model.has(pattern)
-
-
-def _beside(pattern: str, replacement: str) -> Callable[[Subject], bool]:
-    """Ask for the tensor whose name has a part replaced."""
-    return lambda subject: re.sub(pattern, replacement, subject.name) in subject.model.specs
 
 
 def _is_placeholder(subject: Subject) -> bool:
@@ -99,13 +95,13 @@ GIVEN = (
         when=_needs(r"(^|[./])(decoder_pos_embed|x_embedder\.proj\.weight)$"),
     ),
     Rule("the decay rates of a state space, log(1), log(2), ..., not a matrix", r"(^|\.)A_log$", ANY, None),
-    Rule("the skip of a state space", r"(^|\.)D$", VECTOR, ONES, when=_beside(_MIXER, "A_log")),
+    Rule("the skip of a state space", r"(^|\.)D$", VECTOR, ONES, when=beside(_MIXER, "A_log")),
     Rule(
         "the inverse softplus of random time steps, which the model's code computes",
         r"(^|\.)dt_(proj\.)?bias$",
         VECTOR,
         None,
-        when=_beside(_MIXER, "A_log"),
+        when=beside(_MIXER, "A_log"),
     ),
     Rule(
         "a learned temperature, ln(1 / 0.07) in CLIP and ln(10) in SigLIP and Swin V2",
@@ -170,7 +166,11 @@ ZERO_STARTS = (
 
 
 _ATTENTION_MASK = Rule(
-    "an attention mask stored under the name bias, not a bias", r"(^|\.)bias$", range(4, 5), None
+    "an attention mask stored under the name bias, not a bias",
+    r"(^|\.)bias$",
+    range(4, 5),
+    None,
+    when=lambda subject: subject.shape[1:] != (1, 1, 1),  # Equinox's, of a convolution
 )
 
 # ---- norms and biases --------------------------------------------------------------------------------
@@ -180,8 +180,6 @@ NORM = (
     r"|(?:^|[./])(?:ln|bn|gn)(?:_?\d{1,4}|_[a-z]{1,8})?[./](?:weight|scale|gamma)$"
 )
 """Gains of norms: the last "norm" of a name stands in its module."""
-
-_FLAX_NORM = r"^(?>.*Norm)_\d{1,4}"
 
 GEMMA_3N = r"\.(altup|laurel)\."
 """Gemma 3n multiplies by w."""
@@ -230,13 +228,14 @@ NORMS_AND_BIASES = (
         None,
         advice="constant(1e-5)",
     ),
-    Rule("running mean", rf"(^|[./])(running|moving)_mean$|{_FLAX_NORM}/mean$", VECTOR, ZEROS),
-    Rule("running variance", rf"(^|[./])(running_var|moving_variance)$|{_FLAX_NORM}/var$", VECTOR, ONES),
+    Rule("running mean", r"(^|[./])(running|moving)_mean$", VECTOR, ZEROS),
+    Rule("running variance", r"(^|[./])(running_var|moving_variance)$", VECTOR, ONES),
+    *STATES,
     Rule("norm gain", NORM, range(1, 4), ONES),
     Rule("gain of a norm over several axes", r"(^|\.)weight$", range(2, 5), ONES, when=_has_bias_for_each),
     _ATTENTION_MASK,
     Rule("bias", r"(^|[._/])bias(_[ih]h(_l\d+(_reverse)?)?)?$", ANY, ZEROS),
-    Rule("Haiku's bias", r"(^|/)(b|offset)$", VECTOR, ZEROS),
+    *OFFSETS,
     Rule(
         "random frequencies of Fourier features",
         r"(^|[._])(time_proj|(gaussian_)?fourier_\w{1,16})\.weight$",
@@ -264,7 +263,7 @@ NORMS_AND_BIASES = (
     Rule("norm offset", r"(^|[./])beta$", VECTOR, ZEROS),
 )
 
-SHARED = (*INDICES, *GIVEN, *ADAPTERS, *ZERO_STARTS, *NORMS_AND_BIASES)
+SHARED = (*INDICES, *GIVEN, *ADAPTERS, *ADAPTER_KERNELS, *ZERO_STARTS, *NORMS_AND_BIASES)
 """Tried between a family's own rules and its `weights`."""
 
 # ---- weights -----------------------------------------------------------------------------------------
@@ -366,6 +365,7 @@ def weights(
     return (
         Rule("table of embeddings", EMBEDDINGS, MATRIX, tables, lambda _: "io"),
         Rule("a gate's matrix", r"(^|[./])weight_[ih][hr](_l\d+(_reverse)?)?$", MATRIX, _recurrent(drawn)),
+        *kernels(drawn),
         Rule("matrix", _MATRIX, MATRIX, drawn, _matrix_layout),
         Rule("stacked experts", _EXPERTS, range(3, 4), drawn, _expert_layout),
         Rule("convolution kernel", _CONVOLUTION, range(3, 6), drawn, groups=_groups),
@@ -377,7 +377,6 @@ def weights(
             drawn,
             groups=_groups,
         ),
-        Rule("Flax's kernel", r"(^|[./])kernel$", range(4, 5), drawn, lambda _: "hwio"),
     )
 
 

@@ -76,11 +76,13 @@ class UserRule:
         if len(subject.shape) < 2:
             return Choice(initializer)
         theirs = otherwise if isinstance(otherwise, Choice) else Choice(initializer, torch_layout(subject))
-        return Choice(initializer, self.layout or theirs.layout, self._groups(subject, theirs.groups))
+        layout = self.layout or theirs.layout
+        return Choice(initializer, layout, self._groups(subject, layout, theirs.groups))
 
-    def _groups(self, subject: Subject, theirs: int) -> int:
+    def _groups(self, subject: Subject, layout: str, theirs: int) -> int:
         if self.groups == DEPTHWISE:
-            return subject.shape[0]
+            holder = layout.find("I") if "I" in layout else layout.lower().find("o")
+            return subject.shape[holder] if holder < len(subject.shape) else 1
         return theirs if self.groups is None else int(self.groups)
 
 
