@@ -1,7 +1,7 @@
 """fastinit for JAX: initializers with jax.nn's names and signatures, and whole trees made shard by shard.
 
-`initializers.py` has the functions, `bound.py` what they return, `arrays.py` where weights become arrays, `trees.py`
-whole models. The names here are loaded on first use.
+`initializers.py` has the functions, `bound.py` what they return, `arrays.py` where weights become arrays, and
+`trees.py` whole models. The names here are loaded on first use.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Where weights become arrays of JAX: at once, each shard in memory that JAX takes over; or when compiled code runs.
+"""Where weights become arrays of JAX: at once, in memory that JAX takes over, or when compiled code runs.
 
 Read `made` first. Nothing here chooses what a tensor is filled with.
 """

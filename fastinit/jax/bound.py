@@ -54,7 +54,9 @@ class Columns:
     def options(self, shape: tuple[int, ...], copies: tuple[int, ...]) -> dict[str, Any]:
         """Return the letters of the axes."""
         if not 2 <= len(shape) <= len(SPATIAL) + 2:
-            raise ValueError(f"an orthogonal matrix needs 2 to {len(SPATIAL) + 2} axes; shape {shape} has {len(shape)}")
+            raise ValueError(
+                f"an orthogonal matrix needs 2 to {len(SPATIAL) + 2} axes; shape {shape} has {len(shape)}"
+            )
         (column,) = _places((self.axis,), shape)
         others = [*SPATIAL[: len(shape) - 2], "i"]
         return {"layout": STACKED * len(copies) + "".join([*others[:column], "o", *others[column:]])}
@@ -67,7 +69,7 @@ class Letters:
     layout: str = "io"
     groups: int = 1
 
-    def options(self, shape: tuple[int, ...], copies: tuple[int, ...]) -> dict[str, Any]:  # noqa: ARG002
+    def options(self, shape: tuple[int, ...], copies: tuple[int, ...]) -> dict[str, Any]:
         """Return the letters of the axes; copies are stacked matrices."""
         stacked = self.layout != "io" or len(shape) == 2
         return {"layout": STACKED * len(copies) * stacked + self.layout, "groups": self.groups}
@@ -78,7 +80,7 @@ def _places(axes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     for axis in axes:
         if not -len(shape) <= axis < len(shape):
             raise ValueError(
-                f"a weight of shape {shape} has no axis {axis}; in_axis, out_axis and column_axis name axes that it has"
+                f"a weight of shape {shape} has no axis {axis}; name its own by in_axis, out_axis or column_axis"
             )
     return tuple(axis % len(shape) for axis in axes)
 
@@ -145,9 +147,9 @@ class Bound:
         frame = getattr(getattr(key, "_trace", None), "frame", None)
         if getattr(getattr(frame, "debug_info", None), "traced_for", "") in LOOPS:
             raise TypeError(
-                f"inside jax.lax.scan (flax's nn.scan) each turn would get the same weights, those of {self.name!r}; "
-                "ask for the whole stack outside of the loop, init(key, (layers, *shape)) with batch_axis=0, or make "
-                "the tree by fastinit.jax.init_tree"
+                f"inside jax.lax.scan (flax's nn.scan) each turn would get the same weights {self.name!r}; "
+                "make the stack outside of it, by init(key, (layers, *shape)) with batch_axis=0 or by "
+                "fastinit.jax.init_tree"
             )
 
 
@@ -189,4 +191,5 @@ def bound(
 
 def as_axes(axes: AxisOrAxes) -> tuple[int, ...]:
     """Return axes as a tuple; what is none is refused where they are used."""
-    return tuple(axes) if isinstance(axes, list | tuple | range) else (axes,)  # type: ignore[arg-type]
+    several: Any = axes if isinstance(axes, list | tuple | range) else (axes,)
+    return tuple(several)

@@ -11,7 +11,15 @@ from jax.nn.initializers import constant, ones, zeros
 
 from .._engine.checks import as_u64
 from ..functions import as_initializer
-from ..initializers import DeltaOrthogonal, Initializer, Normal, Orthogonal, TruncatedNormal, Uniform, VarianceScaling
+from ..initializers import (
+    DeltaOrthogonal,
+    Initializer,
+    Normal,
+    Orthogonal,
+    TruncatedNormal,
+    Uniform,
+    VarianceScaling,
+)
 from .bound import AxisOrAxes, Bound, Columns, Fans, Letters, as_axes, bound
 
 __all__ = [
@@ -125,7 +133,9 @@ def _scaled(function: str, scale: float, mode: str, distribution: str, about: st
 
 
 glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier) uniform weights")
-glorot_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier) truncated normal weights")
+glorot_normal = _scaled(
+    "glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier) truncated normal weights"
+)
 lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun uniform weights")
 lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun truncated normal weights")
 he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "He (Kaiming) uniform weights")
@@ -181,7 +191,7 @@ def orthogonal(
 def delta_orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: Any = None, *, seed: Seed = None, name: str | None = None
 ) -> Bound:
-    """Return an initializer of kernels that are orthogonal at the middle of the receptive field and zero elsewhere."""
+    """Return an initializer of kernels that are orthogonal at the middle of their field, and zero elsewhere."""
     return bound("delta_orthogonal", DeltaOrthogonal(scale), seed, name, Columns(column_axis), dtype)
 
 

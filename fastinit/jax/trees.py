@@ -22,8 +22,8 @@ def init_tree(tree: Any, seed: SupportsIndex, policy: PolicyLike = "xavier", *, 
     Parameters
     ----------
     tree : pytree
-        What `jax.eval_shape`, `flax.nnx.eval_shape` or `equinox.filter_eval_shape` return, a `flax.nnx.State`, or a
-        tree of arrays, whose values do not matter. A leaf's name is its path with dots, as `named_leaves` gives it.
+        What `jax.eval_shape`, `flax.nnx.eval_shape` or `equinox.filter_eval_shape` return, a `flax.nnx.State`, or
+        a tree of arrays, whose values do not matter. A leaf's name is its path with dots (`named_leaves`).
     seed : int
         0 to 2**64 - 1.
     policy : str, path, rules or callable, default "xavier"
@@ -47,8 +47,8 @@ def init_tree(tree: Any, seed: SupportsIndex, policy: PolicyLike = "xavier", *, 
 
     Notes
     -----
-    *Reproducibility.* A leaf has the weights of (seed, name, index): on one device or eight, for every sharding, in
-    and out of `jax.jit`, and as ``plan.array(name)`` of a plan of `named_leaves` makes them.
+    *Reproducibility.* A leaf has the weights of (seed, name, index): on one device or eight, for every sharding,
+    in and out of `jax.jit`, and as ``plan.array(name)`` of a plan of `named_leaves` makes them.
 
     Under a trace nothing is drawn before the compiled code runs, and under `jax.eval_shape` nothing at all.
 
@@ -79,7 +79,7 @@ def init_tree(tree: Any, seed: SupportsIndex, policy: PolicyLike = "xavier", *, 
 def named_leaves(tree: Any) -> dict[str, Any]:
     """Return the leaves of a tree that have a shape and a dtype, by the names that `init_tree` gives them.
 
-    `fastinit.Plan.from_specs` takes it, so that a tree becomes a table, a checkpoint, or a plan for other machines.
+    `fastinit.Plan.from_specs` takes it: a tree becomes a table, a checkpoint, or a plan for other machines.
 
     Examples
     --------
@@ -115,7 +115,10 @@ def _weights(tree: Any) -> list[_Found]:
 
 def _walked(tree: Any) -> Iterator[_Found]:
     """Yield all leaves but random states of Flax; what a box of Flax holds has the name of the box."""
-    boxes, states = _flax("flax.nnx", "Variable") + _flax("flax.core.meta", "AxisMetadata"), _flax("flax.nnx", "RngState")
+    boxes, states = (
+        _flax("flax.nnx", "Variable") + _flax("flax.core.meta", "AxisMetadata"),
+        _flax("flax.nnx", "RngState"),
+    )
     outer = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: isinstance(node, boxes))[0]
     at = 0
     for path, node in outer:
@@ -149,7 +152,7 @@ def _places(tree: Any, shardings: Any, count: int) -> list[Place]:
     if is_place(shardings):
         return [shardings] * count
     spread = jax.tree.broadcast(shardings, tree, is_leaf=is_place)
-    return jax.tree_util.tree_leaves(spread, is_leaf=is_place)
+    return list(jax.tree_util.tree_leaves(spread, is_leaf=is_place))
 
 
 def _place(leaf: Any) -> Place:
@@ -162,7 +165,7 @@ def _check(plan: Plan, found: Iterable[_Found]) -> None:
     for name, leaf in ((each.name, each.leaf) for each in found if each.name not in plan):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise PlanError(
-                f"the policy leaves out {name!r}, which has no values yet; give it a rule, or take it out of the tree"
+                f"the policy leaves out {name!r}, which has no values yet; give it a rule, or take it away"
             )
     for planned in plan.values():
         try:
