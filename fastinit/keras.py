@@ -1,7 +1,6 @@
 """fastinit for Keras 3, on any backend: keras.initializers' names and conventions, and whole models.
 
-Each class is Keras's own with another draw: layers that look at an initializer (EinsumDense, the attentions) find what
-they know.
+Each class is Keras's own with another draw, because layers look at their initializers (EinsumDense, for one).
 """
 
 from __future__ import annotations

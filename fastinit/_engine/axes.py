@@ -61,10 +61,10 @@ class Axes:
     shape : tuple of int
         Logical shape.
     layout : str
-        One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field, ``e`` a
-        stack of independent matrices; ``"ioo"`` has its outputs on two axes, heads and their width. The letters say
-        what an axis is to the *layer*, so a transposed convolution needs no flag: torch's Conv2d weight is
-        ``"oihw"``, its ConvTranspose2d weight ``"iohw"``.
+        One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field,
+        ``e`` a stack of independent matrices; ``"ioo"`` has its outputs on two axes, heads and their width. The
+        letters say what an axis is to the *layer*, so a transposed convolution needs no flag: torch's Conv2d
+        weight is ``"oihw"``, its ConvTranspose2d weight ``"iohw"``.
     groups : int
         Groups of a grouped convolution. Its tensor holds all groups along one axis, and one group's share along
         the other: all outputs by default (``"oihw"`` and ``"hwio"`` of torch, JAX and Keras); an upper-case
@@ -239,9 +239,9 @@ def fans(shape: ShapeLike, layout: str = "io", groups: SupportsIndex = 1) -> tup
         The tensor's logical shape.
     layout : str, default "io"
         One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field (it
-        multiplies both fans), ``e`` a stack of independent matrices (it counts for neither). ``i``, ``o`` and ``e``
-        may stand on several axes: Flax's attention projects to heads by ``"ioo"``. A transposed convolution is named
-        as any other tensor: torch's ConvTranspose2d weight is ``"iohw"``.
+        multiplies both fans), ``e`` a stack of independent matrices (it counts for neither). ``i``, ``o`` and
+        ``e`` may stand on several axes: Flax's attention projects to heads by ``"ioo"``. A transposed convolution
+        is named as any other tensor: torch's ConvTranspose2d weight is ``"iohw"``.
     groups : int, default 1
         Groups of a grouped convolution; only the connections a unit really has are counted. The outputs' axis
         holds all groups, or the inputs' where its letter is an upper-case ``I``.

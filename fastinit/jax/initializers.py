@@ -108,7 +108,7 @@ class Scaled(Protocol):
         """Return the initializer."""
 
 
-def _scaled(function: str, scale: float, mode: str, distribution: str, about: str) -> Scaled:
+def _scaled(function: str, scale: float, mode: str, distribution: str, author: str) -> Scaled:
     """Return the function of a famous name."""
     scaling = VarianceScaling(scale, mode, distribution)
 
@@ -125,23 +125,23 @@ def _scaled(function: str, scale: float, mode: str, distribution: str, about: st
         return bound(function, scaling, seed, name, fans, dtype)
 
     make.__name__ = make.__qualname__ = function
-    make.__doc__ = f"""Return an initializer of {about}.
+    make.__doc__ = f"""Return an initializer of {author} {distribution.replace("_", " ")} weights.
 
     It is ``variance_scaling({scale}, "{mode}", "{distribution}")``, which explains the arguments.
     """
     return make
 
 
-glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier) uniform weights")
-glorot_normal = _scaled(
-    "glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier) truncated normal weights"
-)
-lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun uniform weights")
-lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun truncated normal weights")
-he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "He (Kaiming) uniform weights")
-he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "He (Kaiming) truncated normal weights")
-xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
-kaiming_uniform, kaiming_normal = he_uniform, he_normal
+glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier)")
+glorot_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier)")
+xavier_uniform = _scaled("xavier_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier)")
+xavier_normal = _scaled("xavier_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier)")
+lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun")
+lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun")
+he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "He (Kaiming)")
+he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "He (Kaiming)")
+kaiming_uniform = _scaled("kaiming_uniform", 2.0, "fan_in", "uniform", "He (Kaiming)")
+kaiming_normal = _scaled("kaiming_normal", 2.0, "fan_in", "truncated_normal", "He (Kaiming)")
 
 
 def uniform(scale: float = 1e-2, dtype: Any = None, *, seed: Seed = None, name: str | None = None) -> Bound:
