@@ -6,14 +6,16 @@ compilation is not counted.
 
 import pytest
 
-import fastinit
 from fastinit.cli.timing import in_turn
 
 SHAPE = (4096, 4096)
 PAUSE = 0.2  # JAX's threads spin for a while after their work
 KINDS = {
     "glorot_uniform": (lambda of, **bound: of.glorot_uniform(**bound), "glorot_uniform"),
-    "truncated_normal": (lambda of, **bound: of.truncated_normal(0.02, **bound), "truncated_normal(0, 0.02, -2, 2)"),
+    "truncated_normal": (
+        lambda of, **bound: of.truncated_normal(0.02, **bound),
+        "truncated_normal(0, 0.02, -2, 2)",
+    ),
 }
 
 
@@ -44,4 +46,6 @@ def bench_initializer(benchmark, record, kind):
         ("jax, jit", "fastinit, jit", 8),
     ):
         spread = timings[over].spread + timings[under].spread
-        record(f"{kind}, float32: {over} vs {under}", ratio=seconds[over] / seconds[under], spread=spread, least=least)
+        record(
+            f"{kind}, float32: {over} vs {under}", ratio=seconds[over] / seconds[under], spread=spread, least=least
+        )

@@ -34,6 +34,10 @@ from fastinit._engine.gains import ACTIVATION_NAMES, squared_gain
         ((8, 4, 2), "eio", 1, (4, 2)),
         ((8, 2, 4, 5), "eoiw", 2, (20, 5)),
         ((0, 4, 3), "oiw", 4, (12, 0)),
+        ((768, 12, 64), "ioo", 1, (768, 768)),
+        ((12, 64, 768), "iio", 1, (768, 768)),
+        ((5, 6, 8, 2, 3), "eeioo", 1, (8, 6)),
+        ((2, 3, 4), "oio", 1, (3, 8)),
     ],
 )
 def test_fans_count_the_connections_a_unit_really_has(shape, layout, groups, expected):
@@ -90,7 +94,7 @@ def test_groups_that_do_not_divide_are_refused(shape, layout, groups, message):
         fans(shape, layout, groups)
 
 
-@pytest.mark.parametrize("layout", ["IO", "iI", "Oo", "Hio", "hWio", "Eio"])
+@pytest.mark.parametrize("layout", ["IO", "iI", "Oo", "Hio", "hWio", "Eio", "Iio", "IIo", "ioO", "hhio"])
 def test_one_upper_case_letter_and_only_of_inputs_or_outputs(layout):
     with pytest.raises(ValueError, match="must name each axis once"):
         fans((2,) * len(layout), layout)
@@ -111,6 +115,30 @@ def test_groups_and_fans_are_integers(name, value, error):
     fastinit.xavier_uniform((2, 2), 17, **{name: 1})
     with pytest.raises(error, match=f"{name} must be"):
         fastinit.xavier_uniform((2, 2), 17, **{name: value})
+
+
+def test_groups_need_one_axis_that_holds_them_all():
+    with pytest.raises(ValueError, match=r"groups=2 need one axis that holds them all, not layout 'ioo'"):
+        fans((4, 2, 2), "ioo", 2)
+
+
+def test_neighbouring_axes_of_outputs_are_one_of_a_matrix():
+    """An orthogonal projection to heads is that of the merged axes, reshaped."""
+    for whole, layout, merged, plain in (
+        ((8, 2, 3), "ioo", (8, 6), "io"),
+        ((2, 3, 8), "iio", (6, 8), "io"),
+        ((2, 2, 6, 8), "eeoi", (4, 6, 8), "eoi"),
+    ):
+        expected = fastinit.orthogonal(merged, 17, layout=plain).reshape(whole)
+        assert np.array_equal(fastinit.orthogonal(whole, 17, layout=layout), expected)
+    with pytest.raises(ValueError, match="neighbouring axes, not layout"):
+        fastinit.orthogonal((2, 3, 4), 17, layout="oio")
+
+
+def test_mup_measures_widths_over_all_axes_of_a_letter():
+    mup = initializers.MuP((4, 2, 3), initializers.Normal(0.0, 1.0))
+    assert mup.for_shape((16, 2, 3), "ioo").std == 1.0, "inputs alone are wide"
+    assert mup.for_shape((16, 4, 3), "ioo").std == 0.5
 
 
 def limit_of(shape, **options):

@@ -16,14 +16,16 @@ LISTS = {
 }
 """{package: the stub that lists its public names}"""
 
+FRAMEWORKS = {"fastinit.torch": "torch", "fastinit.jax": "jax", "fastinit.keras": "keras"}
+
 
 def imported(package):
     """A package; the test is skipped where the framework that it serves is absent.
 
     The framework is asked for: of a package whose import failed, pytest's collector leaves an empty module behind.
     """
-    if package == "fastinit.torch":
-        pytest.importorskip("torch")
+    if package in FRAMEWORKS:
+        pytest.importorskip(FRAMEWORKS[package])
     return importlib.import_module(package)
 
 
@@ -40,8 +42,8 @@ def listed(package):
 
 
 def test_every_package_with_public_names_lists_them():
-    expected = {"fastinit", "fastinit.lessons", "fastinit.propagation", "fastinit.diagnosis", "fastinit.torch"}
-    assert expected <= LISTS.keys()
+    rooms = ("lessons", "propagation", "diagnosis", "torch", "jax")
+    assert {"fastinit", *(f"fastinit.{room}" for room in rooms)} <= LISTS.keys()
 
 
 @pytest.mark.parametrize("package", sorted(LISTS))
@@ -120,21 +122,23 @@ def test_without_ml_dtypes_a_narrow_array_names_the_extra(dtype):
     assert "out=" in message
 
 
-def test_without_torch_its_package_names_the_extra_and_the_rest_works():
-    hide = "import sys; sys.modules['torch'] = None; "
-    ended = run_python("-c", hide + "from fastinit import *; import fastinit.torch")
+@pytest.mark.parametrize(("package", "framework"), FRAMEWORKS.items())
+def test_without_its_framework_a_package_names_the_extra_and_the_rest_works(package, framework):
+    hide = f"import sys; sys.modules[{framework!r}] = None; "
+    ended = run_python("-c", hide + f"from fastinit import *; import {package}")
     assert ended.stderr.splitlines()[-1] == (
-        "ImportError: fastinit.torch needs torch: pip install 'fastinit-weights[torch]'"
+        f"ImportError: {package} needs {framework}: pip install 'fastinit-weights[{framework}]'"
     )
     ended = run_python("-c", hide + "import fastinit; fastinit.zeros(2, out=[1, 2])")
     assert "TypeError: out must be a numpy array" in ended.stderr
 
 
-def test_a_torch_that_is_broken_says_so_itself(tmp_path):
+@pytest.mark.parametrize(("package", "framework"), FRAMEWORKS.items())
+def test_a_framework_that_is_broken_says_so_itself(package, framework, tmp_path):
     """ "pip install torch" would send the user in a circle."""
-    (tmp_path / "torch.py").write_text("import a_library_that_is_gone")
+    (tmp_path / f"{framework}.py").write_text("import a_library_that_is_gone")
     path = f"{ROOT}{os.pathsep}{tmp_path}"
-    ended = run_python("-c", "import fastinit.torch", cwd=tmp_path, env={"PYTHONPATH": path})
+    ended = run_python("-c", f"import {package}", cwd=tmp_path, env={"PYTHONPATH": path})
     assert ended.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'a_library_that_is_gone'"
 
 

@@ -88,8 +88,9 @@ def made(contents: Contents, place: Place = None) -> jax.Array:
     """
     sharding = as_sharding(place)
     if is_traced():
-        split = isinstance(sharding, NamedSharding) and contents.distribution.by_element
-        return _sharded_callback(contents, sharding) if split else _callback(contents, sharding)
+        return (
+            _sharded_callback(contents, sharding) if isinstance(sharding, NamedSharding) else _callback(contents)
+        )
     if sharding is None:
         return jax.device_put(contents.part())
     return jax.make_array_from_callback(contents.shape, sharding, contents.whole_once())
@@ -118,10 +119,9 @@ def as_sharding(place: Place) -> Sharding | None:
 # ---- while compiled code runs ------------------------------------------------------------------------
 
 
-def _callback(contents: Contents, sharding: Sharding | None) -> jax.Array:
+def _callback(contents: Contents) -> jax.Array:
     array: jax.Array = jax.pure_callback(contents.part, _described(contents, contents.shape))
-    concrete = sharding is not None and not isinstance(getattr(sharding, "mesh", None), jax.sharding.AbstractMesh)
-    return jax.lax.with_sharding_constraint(array, sharding) if concrete else array
+    return array
 
 
 def _described(contents: Contents, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
@@ -129,7 +129,7 @@ def _described(contents: Contents, shape: tuple[int, ...]) -> jax.ShapeDtypeStru
 
 
 def _sharded_callback(contents: Contents, sharding: Any) -> jax.Array:
-    """Let each device ask for its own shard."""
+    """Let each device ask for its own shard; one of an orthogonal matrix is cut from the whole, on each device."""
     mesh, spec = sharding.mesh, sharding.spec
     sizes = dict(mesh.shape)
     names = [_names(entry) for entry in (*spec, *[None] * (len(contents.shape) - len(spec)))]

@@ -16,8 +16,10 @@ from jax.sharding import PartitionSpec as P
 
 import fastinit.jax as fj
 from fastinit.jax import arrays
+from fastinit.policies import Choice
 
 SHAPE = (16, 24)
+KEY = jax.random.key(0)
 SPECS = {"rows": P("x"), "columns and rows": P("y", "x"), "rows by both": P(("y", "x"), None), "replicated": P()}
 MADE = {
     "glorot_uniform": fj.glorot_uniform(seed=17, name="w"),
@@ -47,28 +49,35 @@ def shards_of(sharding, by_element=True):
 
 
 def everything():
-    key = jax.random.key(0)
     types = {"explicit": jax.sharding.AxisType.Explicit, "auto": jax.sharding.AxisType.Auto}
     for (kind, axis), (where, spec) in itertools.product(types.items(), SPECS.items()):
         mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(axis,) * 2)
         place = NamedSharding(mesh, spec)
-        for name, init in MADE.items():
+        for name in MADE:
             with shards_of(place, name != "orthogonal"):
-                made = {
-                    "at once": init(key, SHAPE, None, place),
-                    "jit": jax.jit(lambda key, init=init: init(key, SHAPE, None, place))(key),
-                    "tree": tree(name, place),
-                    "tree, jit": jax.jit(lambda name=name: tree(name, place))(),
-                }
-                with jax.set_mesh(mesh):
-                    made["spec"] = init(key, SHAPE, None, spec)
-                    made["spec, jit"] = jax.jit(lambda init=init: init(None, SHAPE, None, spec))()
-            for how, array in made.items():
-                at_home = array.sharding.is_equivalent_to(place, 2)
-                assert at_home or (name == "orthogonal" and "jit" in how), (how, array.sharding)
-                yield f"{name}, {kind}, {where}, {how}", digest(array)
-        stack = jax.vmap(lambda key: MADE["glorot_uniform"](key, SHAPE, None, place))(jax.random.split(key, 3))
-        yield f"stack, {kind}, {where}", digest(stack)
+                for how, array in every_way(name, mesh, place).items():
+                    assert array.sharding.is_equivalent_to(place, 2), (how, array.sharding)
+                    yield f"{name}, {kind}, {where}, {how}", digest(array)
+        yield f"stack, {kind}, {where}", digest(stack(place))
+
+
+def every_way(name, mesh, place):
+    """One tensor by its initializer and as a leaf of a tree, at once and compiled."""
+    init = MADE[name]
+    made = {
+        "at once": init(KEY, SHAPE, None, place),
+        "jit": jax.jit(lambda key: init(key, SHAPE, None, place))(KEY),
+        "tree": tree(name, place),
+        "tree, jit": jax.jit(lambda: tree(name, place))(),
+    }
+    with jax.set_mesh(mesh):
+        made["spec"] = init(KEY, SHAPE, None, place.spec)
+        made["spec, jit"] = jax.jit(lambda: init(None, SHAPE, None, place.spec))()
+    return made
+
+
+def stack(place):
+    return jax.vmap(lambda key: MADE["glorot_uniform"](key, SHAPE, None, place))(jax.random.split(KEY, 3))
 
 
 def tree(name, place):
@@ -77,15 +86,9 @@ def tree(name, place):
     dtype = bound.dtype or jnp.float32
 
     def policy(specs):
-        return dict.fromkeys(specs, choice(bound))
+        return dict.fromkeys(specs, Choice(bound.initializer))
 
     return fj.init_tree({"w": jax.ShapeDtypeStruct(SHAPE, dtype, sharding=place)}, 17, policy)["w"]
-
-
-def choice(bound):
-    from fastinit.policies import Choice  # noqa: PLC0415
-
-    return Choice(bound.initializer)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from keras import layers, ops
 import fastinit.keras as fk
 
 DRAWN = {
-    "GlorotUniform": {}, "GlorotNormal": {}, "HeUniform": {}, "HeNormal": {}, "LecunUniform": {}, "LecunNormal": {},
+    "GlorotUniform": {}, "GlorotNormal": {}, "HeUniform": {}, "HeNormal": {}, "LecunUniform": {},
+    "LecunNormal": {},
     "VarianceScaling": {"scale": 0.5, "mode": "fan_out", "distribution": "untruncated_normal"},
     "RandomNormal": {"mean": 0.5}, "RandomUniform": {"maxval": 0.25}, "TruncatedNormal": {"stddev": 2.0},
 }  # fmt: skip

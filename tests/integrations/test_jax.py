@@ -3,13 +3,15 @@
 Bits are judged by SplitMix64 in numpy alone (`xavier_weights`), conventions by what JAX itself draws.
 """
 
+import doctest
+import importlib
 import inspect
 
 import numpy as np
 import pytest
 import reference
 from bits import assert_bits, patterns
-from conftest import bits, peer, xavier_weights
+from conftest import ROOT, bits, peer, run_python, xavier_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,7 +78,7 @@ CONVENTIONS = [(name, {}) for name in SCALED] + [
 ]
 
 
-@pytest.mark.parametrize(("name", "options"), CONVENTIONS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("name", "options"), CONVENTIONS, ids=str)
 def test_mean_spread_and_support_are_those_of_jax(name, options):
     """jax's glorot_normal is truncated and corrected by 0.8796; its truncated_normal is not corrected."""
     shape = (400, 900)
@@ -129,7 +131,10 @@ def test_every_dtype_is_the_rounded_float64_weight(dtype, compile_):
     limit, form = reference.xavier_scale(64, 33)[2], reference.FORMATS[dtype]
     draws = (reference.draw(STATE, i) for i in range(64 * 33))
     expected = patterns((reference.centered_weight(draw, limit, form) for draw in draws), dtype, (64, 33))
-    for init, asked in ((bound("xavier_uniform"), getattr(jnp, dtype)), (bound("xavier_uniform", dtype=dtype), None)):
+    for init, asked in (
+        (bound("xavier_uniform"), getattr(jnp, dtype)),
+        (bound("xavier_uniform", dtype=dtype), None),
+    ):
         made = compile_(lambda init=init, asked=asked: init(None, (64, 33), asked))()
         assert_bits(np.asarray(made), expected, f"{dtype}, seed 17")
 
@@ -143,7 +148,9 @@ def test_the_truncated_normal_is_that_of_numpy():
 
 
 def test_equinox_stores_outputs_first():
-    assert same(bound("lecun_uniform", in_axis=1, out_axis=0)(KEY, (4, 9)), drawn((4, 9), "lecun_uniform", layout="oi"))
+    assert same(
+        bound("lecun_uniform", in_axis=1, out_axis=0)(KEY, (4, 9)), drawn((4, 9), "lecun_uniform", layout="oi")
+    )
 
 
 def test_any_initializer_of_fastinit_comes_with_a_layout():
@@ -165,9 +172,13 @@ def test_orthogonal_columns_stand_on_the_axis_that_was_named(column, layout):
 
 
 def test_the_tap_of_delta_orthogonal_is_jaxs():
-    own, peers = (of.delta_orthogonal(**options) for of, options in ((fj, {"seed": 17, "name": "w"}), (theirs, {})))
+    own, peers = (
+        of.delta_orthogonal(**options) for of, options in ((fj, {"seed": 17, "name": "w"}), (theirs, {}))
+    )
     for shape in ((4, 2, 3), (2, 3, 2, 3)):
-        assert np.array_equal(np.asarray(own(KEY, shape)).any(axis=(-1, -2)), np.asarray(peers(KEY, shape)).any(axis=(-1, -2)))
+        assert np.array_equal(
+            np.asarray(own(KEY, shape)).any(axis=(-1, -2)), np.asarray(peers(KEY, shape)).any(axis=(-1, -2))
+        )
 
 
 def test_64_bits_are_drawn_where_jax_has_them():
@@ -209,7 +220,9 @@ LOOPS = {
     "scan": lambda init, keys: jax.lax.scan(lambda carry, key: (carry, init(key, (2, 3))), 0, keys),
     "map": lambda init, keys: jax.lax.map(lambda key: init(key, (2, 3)), keys),
     "scan under jit": lambda init, keys: jax.jit(lambda: jax.lax.map(lambda key: init(key, (2, 3)), keys))(),
-    "fori_loop": lambda init, keys: jax.lax.fori_loop(0, 4, lambda i, x: x + init(keys[i], (2, 3)), jnp.zeros((2, 3))),
+    "fori_loop": lambda init, keys: jax.lax.fori_loop(
+        0, 4, lambda i, x: x + init(keys[i], (2, 3)), jnp.zeros((2, 3))
+    ),
 }
 
 
@@ -279,7 +292,7 @@ def test_a_function_in_place_of_its_initializer_says_so():
 @pytest.mark.parametrize("dtype", ["float64", np.float64, jnp.float64])
 def test_float64_without_64_bits_is_refused(dtype):
     """JAX stores float32, and says so in a warning at best."""
-    with pytest.raises(TypeError, match="would store float64 as float32; allow 64 bits by jax.config.update"):
+    with pytest.raises(TypeError, match=r"would store float64 as float32; allow 64 bits by jax\.config\.update"):
         bound("glorot_uniform")(KEY, (2, 3), dtype)
 
 
@@ -333,3 +346,20 @@ def test_an_initializer_is_a_value():
     assert hash(one) == hash(other)
     assert one != fj.glorot_uniform([0], [1], seed=18, name="w")
     assert isinstance(one.initializer, Initializer)
+
+
+# ---- examples ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["initializers", "trees"])
+def test_the_examples_of_the_docstrings_run(module):
+    tried = doctest.testmod(importlib.import_module(f"fastinit.jax.{module}"))
+    assert tried.attempted > 3
+    assert not tried.failed
+
+
+def test_the_examples_of_the_page_run():
+    for library in ("flax", "equinox"):
+        peer(library)
+    ended = run_python("-m", "doctest", "docs/jax.md", env={"PYTHONPATH": str(ROOT)})
+    assert (ended.returncode, ended.stdout) == (0, "")
