@@ -133,8 +133,7 @@ def _sharded_callback(contents: Contents, sharding: Any) -> jax.Array:
     mesh, spec = sharding.mesh, sharding.spec
     sizes = dict(mesh.shape)
     names = [_names(entry) for entry in (*spec, *[None] * (len(contents.shape) - len(spec)))]
-    counts = [math.prod(sizes[name] for name in each) for each in names]
-    local = tuple(length // count for length, count in zip(contents.shape, counts, strict=True))
+    local = sharding.shard_shape(contents.shape)  # refuses an axis that the devices cannot share evenly
 
     def part(*numbers: Any) -> Array:
         at = dict(zip(sizes, map(int, numbers), strict=True))

@@ -91,6 +91,16 @@ def tree(name, place):
     return fj.init_tree({"w": jax.ShapeDtypeStruct(SHAPE, dtype, sharding=place)}, 17, policy)["w"]
 
 
+def unevenly(call):
+    """What is said of ten rows for four devices: rounded down, the last two would be lost."""
+    place = NamedSharding(jax.make_mesh((4, 2), ("x", "y")), P("x"))
+    try:
+        return str(call(lambda: MADE["glorot_uniform"](KEY, (10, 24), None, place))().shape)
+    except ValueError as error:
+        return str(error)
+
+
 if __name__ == "__main__":
     assert jax.device_count() == 8
-    print(json.dumps(dict(everything())))
+    uneven = {"uneven, at once": unevenly(lambda make: make), "uneven, jit": unevenly(jax.jit)}
+    print(json.dumps({**dict(everything()), **uneven}))

@@ -41,3 +41,8 @@ def test_eight_devices_hold_the_bytes_of_numpy(made, name):
     found = {case: digest for case, digest in made.items() if case.startswith(f"{name},")}
     assert len(found) == (8 if name == "stack" else 48)
     assert {case for case, digest in found.items() if digest != expected} == set()
+
+
+@pytest.mark.parametrize("how", ["at once", "jit"])
+def test_rows_that_the_devices_cannot_share_evenly_are_refused(made, how):
+    assert "divisible by 4" in made[f"uneven, {how}"]
