@@ -45,4 +45,4 @@ def test_eight_devices_hold_the_bytes_of_numpy(made, name):
 
 @pytest.mark.parametrize("how", ["at once", "jit"])
 def test_rows_that_the_devices_cannot_share_evenly_are_refused(made, how):
-    assert "divisible by 4" in made[f"uneven, {how}"]
+    assert "evenly divide" in made[f"uneven, {how}"]
