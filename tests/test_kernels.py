@@ -70,6 +70,7 @@ def test_each_gate_of_keras_is_a_matrix_of_its_own(name, shape, fan_sum):
 VALUES = {
     "params.LayerNorm_0.scale": ((6,), 1.0),
     "anything.scale": ((6,), 1.0),
+    "anything.bias": ((6,), 0.0),
     "WeightNorm_0.Dense_1/kernel/scale": ((6,), 1.0),
     "batch_stats.BatchNorm_0.mean": ((6,), 0.0),
     "batch_stats.BatchNorm_0.var": ((6,), 1.0),
@@ -100,6 +101,7 @@ def test_gains_offsets_and_statistics_start_as_their_libraries_start_them(policy
     shapes = {name: (F32, shape) for name, (shape, _) in VALUES.items()}
     if policy == "torch-default":  # it has no default for a bias without a `weight` beside it
         shapes = {name: entry for name, entry in shapes.items() if not name.endswith("bias")}
+        del shapes["anything.scale"]
     plan = planned({**shapes, "batch_norm/~/mean_ema.counter": ("I32", ())}, policy)
     for name in shapes:
         if VALUES[name][1] is not None:
@@ -114,6 +116,7 @@ REFUSED = {
     "bn.mean": ((6,), "no rule"),
     "x.b": ((6,), "no rule"),
     "x.offset": ((6,), "no rule"),
+    "x.scale": ((6,), "no rule"),
     "attn.bias": ((1, 1, 8, 8), "attention mask"),
     "ls1.scale": ((6,), "LayerScale"),
 }

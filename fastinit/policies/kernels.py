@@ -101,7 +101,8 @@ OFFSETS = (
     Rule("Haiku's bias", r"(^|[./])b$", VECTOR, ZEROS, when=beside(r"b$", "w")),
     Rule("Haiku's norm gain", r"(^|[./])scale$", range(1, 6), ONES, when=beside(r"scale$", "offset")),
     Rule("Haiku's norm offset", r"(^|[./])offset$", range(1, 6), ZEROS, when=beside(r"offset$", "scale")),
-    Rule("norm gain", r"(^|[./])scale$", VECTOR, ONES),
+    Rule("norm gain", r"(^|[./])scale$", VECTOR, ONES, when=beside(r"scale$", "bias")),
+    Rule("gain of Flax's weight norm", r"[./]kernel/scale$", VECTOR, ONES),
 )
 
 ADAPTER_KERNELS = (

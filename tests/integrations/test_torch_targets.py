@@ -430,3 +430,15 @@ def test_a_tensor_as_out_is_refused_with_what_to_type(kind):
     with torch.no_grad(), ft.writing(tensor) as (out, dtype):
         fastinit.xavier_uniform(None, rng, out=out, dtype=dtype)
     assert rng.state != 17
+
+
+def test_a_state_dict_is_a_model_to_plan():
+    """Its tensors state their shapes and dtypes, on the meta device too; nothing is saved first."""
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)).to(torch.bfloat16)
+    plan = fastinit.Plan.from_specs(model.state_dict(), 17)
+    facts = {name: (tensor.shape, tensor.dtype.name) for name, tensor in plan.items()}
+    assert facts["0.weight"] == ((4, 6), "bfloat16")
+    assert facts["1.running_var"] == ((4,), "bfloat16")
+    assert facts["1.num_batches_tracked"] == ((), "int64")
+    assert list(plan) == list(model.state_dict())
