@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ..errors import FanSumOverflow, ShapeProductOverflow, ZeroFanIn, ZeroFanOut
@@ -43,11 +44,13 @@ def parse_layout(layout: str) -> str:
         raise TypeError(f"layout must be a str such as 'io', 'oi' or 'oihw', got {layout!r}")
     plain = layout.replace("I", "i") if "O" not in layout else layout.replace("O", "o")
     alone = [letter for letter in plain if letter in SPATIAL or letter.upper() in layout]
-    if not ({"i", "o"} <= set(plain) <= set("io" + SPATIAL + STACKED) and len(set(alone)) == len(alone)):
+    runs = [letter for letter, _ in groupby(plain)]  # neighbours of one letter are one axis of a matrix
+    is_once = len(set(alone)) == len(alone) and len(set(runs)) == len(runs)
+    if not ({"i", "o"} <= set(plain) <= set("io" + SPATIAL + STACKED) and is_once):
         raise ValueError(
             f"layout {layout!r} must name each axis once: 'i' (inputs), 'o' (outputs), one each of "
             f"{', '.join(SPATIAL)} for the receptive field, 'e' for stacked matrices; "
-            "for example 'io', 'oi' (torch), 'hwio', 'oihw', 'ioo' (outputs on two axes)"
+            "for example 'io', 'oi' (torch), 'hwio', 'oihw', 'ioo' (outputs on two neighbouring axes)"
         )
     return layout
 
@@ -164,10 +167,6 @@ class Axes:
         """The draws a sampled tensor takes; ValueError if they are more than 2**64 - 1."""
         return draws_of(self.shape)
 
-    def check_blocks(self) -> None:
-        """Refuse a layout that makes no matrices."""
-        _split(self.letters, self.shape, self.groups, "egoi")
-
     def blocks(self, array: np.ndarray[Any, Any], first: str = "egoi") -> np.ndarray[Any, Any]:
         """Return a view of a C-ordered `array` of this shape: stack, group and the axes of `first` come first.
 
@@ -194,10 +193,6 @@ def _split(letters: str, shape: tuple[int, ...], groups: int, first: str) -> tup
         split += "g" + letter.lower() if letter in "IO" else letter
         lengths += [groups, length // groups] if letter in "IO" else [length]
         before = letter
-    if len(set(split)) < len(split):
-        raise ValueError(
-            f"a matrix needs its inputs, and its outputs, on neighbouring axes, not layout {letters!r}"
-        )
     if STACKED not in split:
         split, lengths = STACKED + split, [1, *lengths]
     rank = {letter: place for place, letter in enumerate(first)}
@@ -240,7 +235,7 @@ def fans(shape: ShapeLike, layout: str = "io", groups: SupportsIndex = 1) -> tup
     layout : str, default "io"
         One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field (it
         multiplies both fans), ``e`` a stack of independent matrices (it counts for neither). ``i``, ``o`` and
-        ``e`` may stand on several axes: Flax's attention projects to heads by ``"ioo"``. A transposed convolution
+        ``e`` may stand on neighbours: Flax's attention projects to heads by ``"ioo"``. A transposed convolution
         is named as any other tensor: torch's ConvTranspose2d weight is ``"iohw"``.
     groups : int, default 1
         Groups of a grouped convolution; only the connections a unit really has are counted. The outputs' axis

@@ -165,7 +165,7 @@ class _OnAxes(WholeTensor):
 
     def check(self, shape: Shape) -> None:
         """Refuse a shape that the layout or the groups do not fit."""
-        self.axes(shape).check_blocks()
+        _ = self.axes(shape).letters
 
     def _moments(self, shape: Shape) -> Moments | None:
         self.check(shape)
