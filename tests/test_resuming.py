@@ -396,12 +396,9 @@ def test_memory_does_not_grow_with_the_model(tmp_path):
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
         def write(rows, name):
             specs = {"w.weight": {"dtype": "BF16", "shape": [rows, 4096]}}
-            fastinit.write_checkpoint(
-                fastinit.Plan.from_specs(specs, 17), f"{sys.argv[1]}/{name}", shard=(1, rows >> 9)
-            )
-            fastinit.write_checkpoint(
-                fastinit.Plan.from_specs(specs, 17), f"{sys.argv[1]}/{name}", shard=(1, rows >> 9)
-            )
+            plan = fastinit.Plan.from_specs(specs, 17)
+            fastinit.write_checkpoint(plan, f"{sys.argv[1]}/{name}", shard=(1, rows >> 9))
+        write(1024, "small")
         before = peak()
         write(65536, "large")  # 512 MB in one tensor, of which 4 MB are written
         fastinit.write_checkpoint(fastinit.Plan.from_specs(

@@ -190,6 +190,7 @@ class Partial:
         """Remove the folder if this writer made it, and has not begun to publish it."""
         if self._found_head().get("token") == self._token and not self.is_publishing:
             self._remove()
+        self.sweep()
 
     # ---- locks ---------------------------------------------------------------------------------------
 
