@@ -15,6 +15,7 @@ from conftest import ROOT, run, run_python
 
 from fastinit import CheckpointError, Plan, verify_checkpoint, write_checkpoint
 from fastinit.writing import partial
+from fastinit.writing.layout import laid_out
 from fastinit.writing.partial import Held, Lock
 
 SPECS = {f"layer.{i}.weight": {"dtype": "F32", "shape": [1024, 512]} for i in range(8)}
@@ -230,6 +231,20 @@ def test_shares_come_one_after_the_other_and_the_last_gives_the_names(tmp_path, 
         assert os.listdir(tmp_path / "w") == ["model.partial"]
     assert written.unfinished == ("2/3",)
     assert write_checkpoint(plan(), tmp_path / "w", shard="2/3", **SHARDED).unfinished == ()
+    assert content(tmp_path / "w") == whole
+
+
+def test_two_writers_that_end_together_both_know_that_all_is_complete(tmp_path, whole, monkeypatch):
+    """The other one gives the names first: without its journals, every share seemed to be missing."""
+    write_checkpoint(plan(), tmp_path / "w", shard="1/2", **SHARDED)
+    finish = partial.Partial.finish
+
+    def and_the_other_is_faster(self, share):
+        finish(self, share)
+        self.publish(laid_out(plan(), "safetensors", "w", 5_000_000), (), ())
+
+    monkeypatch.setattr(partial.Partial, "finish", and_the_other_is_faster)
+    assert write_checkpoint(plan(), tmp_path / "w", shard="2/2", **SHARDED).unfinished == ()
     assert content(tmp_path / "w") == whole
 
 
