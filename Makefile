@@ -13,7 +13,7 @@ SOURCES := pyproject.toml setup.py $(CORE) $(wildcard fastinit/*.pyx)
 
 run: $(VENV)/.built
 	mkdir -p run
-	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --memset
+	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --force --memset
 	$(BIN)/fastinit verify run/$(MODEL).safetensors
 
 test: $(VENV)/.built-test
@@ -21,7 +21,7 @@ test: $(VENV)/.built-test
 
 # Real models of other libraries, an absent one counted as a failure.
 integrations: $(VENV)/.built-torch-peers
-	FASTINIT_REQUIRE_PEERS=torch,transformers,timm,diffusers,peft,safetensors,jax,flax,equinox,haiku,keras \
+	FASTINIT_REQUIRE_PEERS=torch,transformers,timm,diffusers,peft,safetensors,accelerate,huggingface_hub,jax,flax,equinox,haiku,keras,zarr \
 	    $(BIN)/python -m pytest -q -n auto tests/integrations
 
 accuracy: $(VENV)/.built-test

@@ -59,7 +59,7 @@ def test_init_as_json_and_beside_memset(capsys, tmp_path, specs):
     assert (status, err) == (0, "")
     assert (facts["file"], facts["tensors"], facts["bytes"]) == (str(path), 2, path.stat().st_size)
     assert {"seconds", "fill_seconds", "gb_per_second", "memset_seconds", "ratio_to_memset"} <= facts.keys()
-    _, out, _ = run(capsys, "init", specs, "--memset", "--out", path)
+    _, out, _ = run(capsys, "init", specs, "--memset", "--force", "--out", path)
     assert "memset of the same size" in out
 
 
@@ -194,7 +194,7 @@ def test_a_tensor_no_rule_knows_is_refused_by_name(capsys, tmp_path):
 
 
 def test_ctrl_c_is_status_130_and_leaves_no_half_written_file(capsys, tmp_path, specs, monkeypatch, interrupted):
-    monkeypatch.setattr("fastinit.plan.Plan.array", interrupted)
+    monkeypatch.setattr("fastinit._engine.stretches.fill", interrupted)
     status, out, err = run(capsys, "init", specs, "--out", tmp_path / "w")
     assert (status, out) == (130, "")
     assert err == "fastinit: interrupted; nothing was changed\n"
@@ -342,12 +342,11 @@ def test_progress_on_a_terminal_can_be_silenced(capsys, made, monkeypatch):
 
 
 SLOW_WRITE = """
-    import sys, time, fastinit.checkpoint, fastinit.cli.main
-    fill_all = fastinit.checkpoint._fill_all
+    import sys, time, fastinit.writing.writer as writer, fastinit.cli.main
     def slow(*arguments):
         print("filling", flush=True)
         time.sleep(60)
-    fastinit.checkpoint._fill_all = slow
+    writer._write_regions = slow
     sys.argv = ["fastinit", "init", "all-minilm-l6-v2", "--out", sys.argv[1]]
     sys.exit(fastinit.cli.main.main())
 """

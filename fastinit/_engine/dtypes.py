@@ -55,6 +55,10 @@ class DType:
     def __post_init__(self) -> None:
         object.__setattr__(self, "code", _core.DTYPES.get(self.name, -1))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle its name alone: a dtype is equal to itself only, in another process too."""
+        return _of_tag, (self.tag,)
+
     @property
     def is_float(self) -> bool:
         """Whether weights can be drawn into it."""
@@ -144,6 +148,10 @@ def spelled_dtype(dtype: object) -> DType | None:
         return dtype
     text = dtype if isinstance(dtype, str) else str(dtype) if type(dtype).__module__ == "torch" else ""
     return _BY_ANY_NAME.get(text.rpartition(".")[2].lower())
+
+
+def _of_tag(tag: str) -> DType:
+    return BY_TAG[tag]
 
 
 @cache
