@@ -98,7 +98,7 @@ def _function(
 
     def function(*given: Any, **options: Any) -> Array:
         if not known.issuperset(options) or len(given) > most:
-            _refuse_unbound(name, signature, given, options)
+            refuse_unbound(name, signature, given, options)
         try:
             if plain is not None and len(given) <= leading and mine.isdisjoint(options):
                 return plain(*given, **undrawn, **options)  # type: ignore[misc]  # either dict may be empty
@@ -112,7 +112,7 @@ def _function(
                 raise
             return initializer(*given[:leading], **where)
         except (TypeError, KeyError):  # a KeyError where there is no shape or no rng
-            _refuse_unbound(name, signature, given, options)
+            refuse_unbound(name, signature, given, options)
             raise
 
     if plain is not None and known == _CALL:
@@ -135,7 +135,7 @@ def _handing_on(name: str, signature: inspect.Signature, call: Callable[..., Arr
         try:
             return call(*given, **options)
         except TypeError:
-            _refuse_unbound(name, signature, given, options)
+            refuse_unbound(name, signature, given, options)
             raise
 
     return function
@@ -164,7 +164,7 @@ def _signature(
     )
 
 
-def _refuse_unbound(
+def refuse_unbound(
     name: str, signature: inspect.Signature, given: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     """Raise a TypeError, by the function's own name, where the arguments do not fit its signature."""

@@ -130,6 +130,13 @@ def test_without_torch_its_package_names_the_extra_and_the_rest_works():
     assert "TypeError: out must be a numpy array" in ended.stderr
 
 
+def test_without_dask_its_package_names_the_extra():
+    ended = run_python("-c", "import sys; sys.modules['dask'] = None; import fastinit.dask")
+    assert ended.stderr.splitlines()[-1] == (
+        "ImportError: fastinit.dask needs dask: pip install 'fastinit-weights[dask]'"
+    )
+
+
 def test_a_torch_that_is_broken_says_so_itself(tmp_path):
     """ "pip install torch" would send the user in a circle."""
     (tmp_path / "torch.py").write_text("import a_library_that_is_gone")

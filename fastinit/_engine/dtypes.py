@@ -55,6 +55,10 @@ class DType:
     def __post_init__(self) -> None:
         object.__setattr__(self, "code", _core.DTYPES.get(self.name, -1))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle its name alone: a dtype is equal to itself only, in another process too."""
+        return _of_tag, (self.tag,)
+
     @property
     def is_float(self) -> bool:
         """Whether weights can be drawn into it."""
@@ -118,6 +122,10 @@ BY_NAME = {dtype.name: dtype for dtype in FLOATS + INTEGERS}
 BY_TAG = {dtype.tag: dtype for dtype in FLOATS + INTEGERS + FOREIGN}
 BY_WORD = {dtype.word: dtype for dtype in FLOATS}
 FLOAT_NAMES = ", ".join(dtype.name for dtype in FLOATS)
+
+
+def _of_tag(tag: str) -> DType:
+    return BY_TAG[tag]
 
 
 @cache
