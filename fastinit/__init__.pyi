@@ -26,9 +26,7 @@ from .autodiff.tape import TensorValue as TensorValue
 from .autodiff.tensor import Tensor as Tensor
 from .checkpoint import Mismatch as Mismatch
 from .checkpoint import Verification as Verification
-from .checkpoint import Written as Written
 from .checkpoint import verify_checkpoint as verify_checkpoint
-from .checkpoint import write_checkpoint as write_checkpoint
 from .errors import AllocationFailed as AllocationFailed
 from .errors import CheckpointError as CheckpointError
 from .errors import DistributionError as DistributionError
@@ -55,6 +53,8 @@ from .parameters import NamedParameter as NamedParameter
 from .parameters import NamedParameters as NamedParameters
 from .plan import Plan as Plan
 from .plan import PlannedTensor as PlannedTensor
+from .writing.writer import Written as Written
+from .writing.writer import write_checkpoint as write_checkpoint
 
 __version__: str
 __all__: list[str]

@@ -1,37 +1,24 @@
-"""Write a plan straight into one mapped ``.safetensors`` file, and verify such a file from itself alone.
-
-A file appears under its name whole or not at all: it is reserved, filled and synced under a temporary name in
-the same folder, then renamed (`_files/replacing.py`). Verifying reads; only our own temporary file is mapped.
-"""
+"""Verify a ``.safetensors`` file, or the shards of an index, from itself alone; `writing` writes them."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import mmap
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, SupportsIndex
 
-import numpy as np
-
-from ._engine.names import grouped
-from ._engine.parts import Array
 from ._files.index import in_folder, is_index, missing, strays, weight_map
 from ._files.opening import open_file
-from ._files.replacing import replacing
-from ._files.safetensors import encode_header, read_header
+from ._files.safetensors import read_header
 from .errors import CheckpointError, FastinitError
-from .plan import VERSION, Plan, PlannedTensor
+from .plan import VERSION, Plan
 from .provenance import departures, follows, specs_of_plan
-from .replay import CHUNK_BYTES, Mismatch, Progress, Stored, mismatches
+from .replay import Mismatch, Progress, Stored, mismatches
+from .writing.layout import METADATA_PREFIX
 
-__all__ = ["Mismatch", "Progress", "Verification", "Written", "verify_checkpoint", "write_checkpoint"]
-
-_PREFIX = "fastinit."
+__all__ = ["Mismatch", "Progress", "Verification", "verify_checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,161 +48,6 @@ class Verification:
 
     def __bool__(self) -> bool:
         return not (self.mismatches or self.departures)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A finished write.
-
-    Attributes
-    ----------
-    size : int
-        The file's bytes.
-    seconds : float
-        From reserving the file's room to its rename.
-    fill_seconds : float
-        The fills alone.
-    """
-
-    size: int
-    seconds: float
-    fill_seconds: float
-
-
-def write_checkpoint(plan: Plan, path: str | os.PathLike[str], progress: Progress | None = None) -> Written:
-    """Initialize a whole model into one ``.safetensors`` file.
-
-    Parameters
-    ----------
-    plan : Plan
-        What to write.
-    path : str or path
-        The file; one that exists is replaced, in one step, once the new one is complete.
-    progress : callable, optional
-        Called with (bytes done, bytes in all, tensor name) after every tensor.
-
-    Returns
-    -------
-    Written
-        Size and times.
-
-    Raises
-    ------
-    CheckpointError
-        If the file cannot be written (no room, no such folder), or data of given tensors is missing; what was at
-        `path` is as before.
-
-    Notes
-    -----
-    The plan is data, so `path` may be the very file whose header it was made from. After an interrupt there is
-    the old file or the whole new one, which keeps the old one's mode and, where the process may, owner and group.
-
-    One thing is not promised: the new file is mapped while it is filled, under the name ``.fastinit-*.tmp``. If
-    another process cuts *that* file short meanwhile, the system ends this one (SIGBUS); `path` is as before.
-    """
-    path = Path(path)
-    if plan.missing:
-        raise CheckpointError(
-            f"cannot write {path}: the plan has digests but no data of {grouped(plan.missing)}; "
-            "plan.with_given('FILE.safetensors') reads it"
-        )
-    offsets = _offsets(plan)
-    try:
-        header = _encoded_header(plan, offsets)
-    except CheckpointError as error:
-        raise CheckpointError(f"cannot write {path}: {error}") from None
-    size = len(header) + plan.nbytes
-    fill_seconds = 0.0
-    began = time.perf_counter()
-    try:
-        with replacing(path) as descriptor:
-            _reserve(descriptor, size)
-            os.pwrite(descriptor, header, 0)
-            if plan.nbytes:
-                with _mapping(descriptor) as mapped:
-                    fill_began = time.perf_counter()
-                    _fill_all(plan, mapped, len(header), offsets, progress)
-                    fill_seconds = time.perf_counter() - fill_began
-                    mapped.flush()
-            os.fsync(descriptor)
-            if os.fstat(descriptor).st_size != size:
-                raise CheckpointError(
-                    f"cannot write {path}: another process changed the size of its temporary file"
-                )
-    except (OSError, OverflowError) as error:
-        number = getattr(error, "errno", None) or errno.EFBIG
-        reason = os.strerror(number)
-        if number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-            reason = f"there is no room for its {size:,} bytes ({reason})"
-        raise CheckpointError(f"cannot write {path}: {reason}; nothing was changed") from error
-    return Written(size, time.perf_counter() - began, fill_seconds)
-
-
-@contextlib.contextmanager
-def _mapping(descriptor: int) -> Iterator[mmap.mmap]:
-    mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_WRITE)
-    try:
-        yield mapped
-    finally:
-        # Arrays over it may live on in a traceback; they keep the mapping, and nothing is lost by that.
-        with contextlib.suppress(BufferError):
-            mapped.close()
-
-
-def _fill_all(
-    plan: Plan, mapped: mmap.mmap, start: int, offsets: dict[str, int], progress: Progress | None
-) -> None:
-    done, total = 0, plan.nbytes
-    for name, tensor in plan.items():
-        memory = _memory(mapped, start + offsets[name], tensor)
-        plan.array(name, out=memory)
-        del memory  # an exported buffer would keep the file mapped
-        done += tensor.nbytes
-        if progress is not None:
-            progress(done, total, name)
-
-
-def _memory(mapped: Any, offset: int, tensor: PlannedTensor) -> Array:
-    if tensor.dtype.packed > 1:  # as bytes, of which several elements share one
-        return np.frombuffer(mapped, np.uint8, tensor.nbytes, offset) if tensor.size else np.empty(0, np.uint8)
-    flat = (
-        np.frombuffer(mapped, tensor.dtype.stored, tensor.size, offset)
-        if tensor.size
-        else np.empty(0, tensor.dtype.stored)
-    )
-    return flat.reshape(tensor.shape)
-
-
-def _offsets(plan: Plan) -> dict[str, int]:
-    """Place the widest dtypes first, so that every tensor is aligned to its itemsize without holes."""
-    offsets, end = {}, 0
-    for tensor in sorted(plan.values(), key=_alignment, reverse=True):
-        offsets[tensor.name] = end
-        end += tensor.nbytes
-    return offsets
-
-
-def _alignment(tensor: PlannedTensor) -> int:
-    return 1 if tensor.dtype.packed > 1 else tensor.dtype.itemsize
-
-
-def _encoded_header(plan: Plan, offsets: dict[str, int]) -> bytes:
-    metadata = {"version": VERSION, "seed": plan.seed, "policy": plan.policy, "order": plan.order}
-    if not follows(plan):
-        metadata["plan"] = plan.to_json()
-    return encode_header(
-        specs_of_plan(plan), offsets, {_PREFIX + key: str(value) for key, value in metadata.items()}
-    )
-
-
-def _reserve(descriptor: int, size: int) -> None:
-    """Claim the file's blocks now: on a full disk, a store into mapped memory would be a SIGBUS later."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size)
-        return
-    zeros = bytes(CHUNK_BYTES)
-    for offset in range(0, size, CHUNK_BYTES):
-        os.pwrite(descriptor, zeros[: size - offset], offset)
 
 
 def verify_checkpoint(
@@ -339,7 +171,7 @@ def _moved(progress: Progress | None, before: int, total: int) -> Progress | Non
 
 def is_described(metadata: dict[str, str]) -> bool:
     """Say whether a header's metadata claims to hold the plan of its file."""
-    return any(key.startswith(_PREFIX) for key in metadata)
+    return any(key.startswith(METADATA_PREFIX) for key in metadata)
 
 
 def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path) -> Plan:
@@ -350,7 +182,11 @@ def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path)
     CheckpointError
         If its metadata is not what `write_checkpoint` wrote.
     """
-    facts = {key.removeprefix(_PREFIX): value for key, value in metadata.items() if key.startswith(_PREFIX)}
+    facts = {
+        key.removeprefix(METADATA_PREFIX): value
+        for key, value in metadata.items()
+        if key.startswith(METADATA_PREFIX)
+    }
     missing = {"version", "seed", "policy", "order"} - facts.keys()
     if missing:
         raise CheckpointError(

@@ -115,6 +115,32 @@ def row_major(shape: tuple[int, ...], most: int) -> Iterator[tuple[int, Index, t
             begin += math.prod(run)
 
 
+def covering(shape: tuple[int, ...], begin: int, end: int) -> Iterator[tuple[Index, tuple[int, ...]]]:
+    """Cut elements `begin` to `end` of a tensor, numbered in row-major order, into boxes, in that order.
+
+    Yields
+    ------
+    index : tuple
+        What `locate` takes of the whole.
+    shape : tuple of int
+        The box's.
+    """
+    if not shape:
+        yield (), ()
+        return
+    while begin < end:
+        axis = next(axis for axis in range(len(shape)) if _starts_a_box(math.prod(shape[axis + 1 :]), begin, end))
+        inner = shape[axis + 1 :]
+        *before, first = np.unravel_index(begin // math.prod(inner), shape[: axis + 1])
+        count = min(shape[axis] - int(first), (end - begin) // math.prod(inner))
+        yield (*map(int, before), slice(int(first), int(first) + count)), (count, *inner)
+        begin += count * math.prod(inner)
+
+
+def _starts_a_box(size: int, begin: int, end: int) -> bool:
+    return begin % size == 0 and begin + size <= end
+
+
 def spans(shape: tuple[int, ...], index: Index | None) -> list[Span]:
     """Return which numbers of each axis an index takes that `locate` accepts."""
     entries = _entries(shape, ... if index is None else index)

@@ -138,7 +138,7 @@ def _homes(walk: JsonText, path: Path) -> dict[str, str]:
     for name in walk.members(homes, f"{path}: weight_map"):
         check_name_in_file(name, str(path))
         home = walk.value()
-        if not isinstance(home, str) or not _is_file_name(home):
+        if not isinstance(home, str) or not is_file_name(home):
             raise CheckpointError(
                 f"{path}: tensor {quoted(name)} lies in {quoted(home)}; expected a file name beside the index"
             )
@@ -146,7 +146,7 @@ def _homes(walk: JsonText, path: Path) -> dict[str, str]:
     return homes
 
 
-def _is_file_name(home: str) -> bool:
-    """Say whether such a file can lie beside the index: the name is no path and has no lone surrogate."""
+def is_file_name(home: str) -> bool:
+    """Say whether a file in a folder can be called so: the name is no path and has no lone surrogate."""
     is_path = home in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(home)
     return not is_path and home == home.encode(errors="ignore").decode()

@@ -50,24 +50,24 @@ def replacing(path: Path) -> Iterator[int]:
         If there is a device, pipe or socket at `path`.
     """
     path = Path(os.path.realpath(path))  # through a symbolic link, to the file it names
-    old = _old(path)
+    old = old_file(path)
     # Not made from the name, which may already be the longest the file system takes.
     temporary = path.with_name(f".fastinit-{secrets.token_hex(8)}.tmp")
     mode = 0o666 if old is None else 0o600  # nobody else opens a private file before it has the old one's mode
     try:  # around the opening too: Ctrl-C may come when the file is there and the next line is not yet reached
         with open(temporary, "x+b", buffering=0, opener=partial(os.open, mode=mode)) as file:
             if old is not None:
-                _give(file.fileno(), old)
+                give(file.fileno(), old)
             yield file.fileno()
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _old(path: Path) -> os.stat_result | None:
+def old_file(path: Path) -> os.stat_result | None:
     """Return what is known of the file to be replaced; refuse what is no file before the work, not after it."""
     if path.is_symlink():  # it leads back to itself: there is no file to replace
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -80,7 +80,7 @@ def _old(path: Path) -> os.stat_result | None:
     return path.stat()
 
 
-def _give(descriptor: int, old: os.stat_result) -> None:
+def give(descriptor: int, old: os.stat_result) -> None:
     """Give the new file the old one's mode, and its owner and group where the process may.
 
     Where it may not, nobody gains by that: the set-user and set-group bits go, and another group gets only what
@@ -98,7 +98,7 @@ def _give(descriptor: int, old: os.stat_result) -> None:
     os.fchmod(descriptor, mode)  # last: a change of owner clears bits
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename survive a power cut. Some file systems cannot sync a folder; the file itself is safe."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

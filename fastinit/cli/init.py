@@ -12,8 +12,8 @@ from .printing import GOOD, print_either
 from .progress import Progress, add_quiet
 
 if TYPE_CHECKING:
-    from ..checkpoint import Written
     from ..plan import Plan
+    from ..writing import Written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the model and print the time that took."""
-    from ..checkpoint import write_checkpoint  # noqa: PLC0415
+    from ..writing import write_checkpoint  # noqa: PLC0415
 
     refuse_overwriting(options, _texts(options))
     plan = _complete(plan_of(options), options.given)

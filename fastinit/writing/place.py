@@ -1,0 +1,94 @@
+"""`Place`: where files go, and what is there already; looked at before the first byte is written."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .._files.replacing import old_file
+from ..errors import CheckpointError
+from .layout import STEM, Layout
+
+_RIVALS = re.compile(rf"{STEM}(-[0-9]+-of-[0-9]+)?\.safetensors(\.index\.json)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where files go.
+
+    Attributes
+    ----------
+    target : Path
+        What the user named: a file, or a folder of files.
+    folder : Path
+        The folder that gets them.
+    olds : dict of str to os.stat_result
+        The names that are taken, and by what.
+    stale : tuple of str
+        Other files of a model there, which a reader would take instead of the new ones, or with them.
+    """
+
+    target: Path
+    folder: Path
+    olds: dict[str, os.stat_result]
+    stale: tuple[str, ...]
+
+    @classmethod
+    def of(cls, target: Path, layout: Layout) -> Place:
+        """Return what there is; refuse what no file replaces: a link, a folder, a device.
+
+        Raises
+        ------
+        CheckpointError, OSError
+            If something of that kind is in the way.
+        """
+        folder = Path(os.path.realpath(target if layout.is_folder else target.parent))
+        if layout.is_folder and os.path.lexists(folder) and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        olds = {}
+        for name in layout.names:
+            path = folder / name
+            if path.is_symlink():
+                where = os.readlink(path)
+                raise CheckpointError(
+                    f"cannot write {path}: it is a symbolic link to {where}; name that file itself"
+                )
+            old = old_file(path)
+            if old is not None:
+                olds[name] = old
+        return cls(target, folder, olds, tuple(_rivals(folder, layout)))
+
+    def refuse_taken(self) -> None:
+        """Refuse to replace anything."""
+        taken = [*self.olds, *self.stale]
+        if taken:
+            raise CheckpointError(
+                f"cannot write {self.target}: {self.folder / taken[0]} exists; --force (force=True) replaces it"
+            )
+
+    @contextlib.contextmanager
+    def made(self) -> Iterator[None]:
+        """Make the folder where there is none, and take it away again where the context fails and it is empty."""
+        is_new = not self.folder.is_dir()
+        try:
+            if is_new and self.folder.parent.is_dir():
+                self.folder.mkdir(exist_ok=True)
+            yield
+        except BaseException:
+            if is_new:
+                with contextlib.suppress(OSError):
+                    self.folder.rmdir()
+            raise
+
+
+def _rivals(folder: Path, layout: Layout) -> list[str]:
+    """Return what else a folder's readers would take for the model; they look for safetensors by name."""
+    if not any(_RIVALS.fullmatch(name) for name in layout.names) or not layout.is_folder:
+        return []
+    found = os.listdir(folder) if folder.is_dir() else []
+    return sorted(name for name in found if _RIVALS.fullmatch(name) and name not in layout.names)
