@@ -11,6 +11,7 @@ from .functions import Seed
 from .lazy import Chunks
 from .lazy import LazyArray as LazyArray
 from .planned import arrays as arrays
+from .writing import write_checkpoint as write_checkpoint
 
 class _Filled(TypedDict, total=False):
     chunks: Chunks

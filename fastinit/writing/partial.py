@@ -34,7 +34,9 @@ from .layout import Layout
 MOST_SHARES = 1 << 20
 """More writers than any machine has."""
 
-_HEAD = "head.json"
+HEAD = "head.json"
+"""Of a folder of half-written files: no two of them have the same content."""
+
 _PUBLISHING = "publishing"
 _SUFFIX = ".partial"
 _LONGEST_NAME = 255  # bytes, of most file systems
@@ -121,7 +123,7 @@ class Partial:
         made = self._aside()
         try:
             made.mkdir()
-            write_file(made / _HEAD, json.dumps({**self._head, "token": self._token}).encode())
+            write_file(made / HEAD, json.dumps({**self._head, "token": self._token}).encode())
             made.rename(self.path)
         except OSError:
             if not self.path.is_dir():
@@ -136,7 +138,7 @@ class Partial:
 
     def _found_head(self) -> dict[str, Any]:
         try:
-            found = json.loads((self.path / _HEAD).read_bytes())
+            found = json.loads((self.path / HEAD).read_bytes())
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}

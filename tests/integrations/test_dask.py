@@ -258,17 +258,6 @@ def test_a_whole_tensor_is_not_made_again_for_every_chunk(name):
 # ---- a cluster, and a worker that dies ---------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def client():
-    distributed = peer("distributed")
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 10}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as found,
-    ):
-        yield found
-
-
 @pytest.mark.parametrize("chunks", CHUNKS)
 def test_a_cluster_changes_no_byte(client, chunks):
     lazy, plain = both("normal", chunks)

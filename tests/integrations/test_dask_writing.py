@@ -1,0 +1,246 @@
+"""Checkpoints written by the workers of dask: the bytes of one process, whoever dies, and a sentence on failure.
+
+The judge of the bytes is `fastinit.write_checkpoint`, one process, and of them `verify_checkpoint`.
+"""
+
+import json
+import os
+import pickle
+import signal
+from pathlib import Path
+
+import given_plans
+import pytest
+from conftest import MIXED, peer
+
+import fastinit
+from fastinit.errors import CheckpointError
+from fastinit.writing import writing
+
+dask = peer("dask")
+distributed = peer("distributed")
+
+import fastinit.dask  # noqa: E402  # after the peers: it refuses to load without them
+
+SPECS = {f"layer.{n}.weight": {"dtype": "F32", "shape": [1024, 1024]} for n in range(12)} | MIXED
+PLAN = fastinit.Plan.from_specs(SPECS, seed=17)
+LAYOUTS = {"one file": {}, "shards": {"max_shard_size": "20 MB"}, "npy": {"format": "npy"}}
+
+
+def contents(path):
+    """{name: bytes} of a file, or of all files of a folder."""
+    return {file.name: file.read_bytes() for file in (path.iterdir() if path.is_dir() else [path])}
+
+
+def plan_for(options):
+    """numpy's own format has no narrow dtypes of others."""
+    if options.get("format") != "npy":
+        return PLAN
+    return fastinit.Plan.from_specs(
+        {name: spec for name, spec in SPECS.items() if spec["dtype"] in ("F32", "I64")}, seed=17
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """What one process writes: {layout: contents}."""
+    made = {}
+    for name, options in LAYOUTS.items():
+        path = tmp_path_factory.mktemp("plain") / "model.safetensors"
+        fastinit.write_checkpoint(plan_for(options), path, **options)
+        made[name] = contents(path)
+    return made
+
+
+@pytest.mark.parametrize("where", ["threads", "processes"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_cluster_of_this_machine_writes_the_same_bytes(layout, where, plain, tmp_path):
+    path, options = tmp_path / "model.safetensors", LAYOUTS[layout]
+    written = fastinit.dask.write_checkpoint(plan_for(options), path, where, **options)
+    assert contents(path) == plain[layout]
+    assert os.listdir(tmp_path) == [path.name]
+    assert set(written.files) == plain[layout].keys()
+    assert not written.unfinished
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_dead_workers_regions_are_written_by_another(client, layout, plain, tmp_path):
+    path, options = tmp_path / "model.safetensors", LAYOUTS[layout]
+    pids, told = client.run(os.getpid), []
+
+    def kill_one(done, total, name):
+        if not told:
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+        told.append((done, total))
+
+    written = fastinit.dask.write_checkpoint(plan_for(options), path, client, kill_one, **options)
+    assert client.run(os.getpid) != pids
+    assert contents(path) == plain[layout]
+    assert told == sorted(told)
+    assert told[-1] == (written.size, written.size)
+    if layout != "npy":
+        assert fastinit.verify_checkpoint(path, seed=17)
+
+
+@pytest.mark.parametrize("way", ["in use", "address", "file"])
+def test_the_client_in_use_an_address_and_a_scheduler_file_are_the_cluster(
+    client, way, plain, tmp_path, monkeypatch
+):
+    seen = []
+    monkeypatch.setattr(fastinit.dask.writing, "_check_workers", seen.append)
+    if way == "file":
+        (tmp_path / "scheduler.json").write_text(json.dumps({"address": client.scheduler.address}))
+    named = {"in use": None, "address": client.scheduler.address, "file": str(tmp_path / "scheduler.json")}[way]
+    fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", named)
+    assert contents(tmp_path / "m.safetensors").popitem()[1] == plain["one file"]["model.safetensors"]
+    assert seen[0].keys() == client.scheduler_info()["workers"].keys()
+    assert client.status == "running", "it is the caller's"
+
+
+def test_given_data_does_not_pass_the_scheduler(client, tmp_path, monkeypatch):
+    """It is written where it lies; tasks are descriptions."""
+    monkeypatch.setattr(fastinit.dask.writing, "_HELD_BYTES", 1000)
+    sent = []
+
+    def spied(function, regions, **options):
+        sent.extend(regions)
+        return distributed.Client.map(client, function, regions, **options)
+
+    monkeypatch.setattr(client, "map", spied)
+    data = {**given_plans.DATA}
+    plan = given_plans.given_plan().with_given(data)
+    fastinit.dask.write_checkpoint(plan, tmp_path / "given.safetensors", client)
+    fastinit.write_checkpoint(plan, tmp_path / "plain.safetensors")
+    assert (
+        contents(tmp_path / "given.safetensors").popitem()[1]
+        == contents(tmp_path / "plain.safetensors").popitem()[1]
+    )
+    fastinit.dask.write_checkpoint(PLAN, tmp_path / "drawn.safetensors", client)
+    assert sent, "of the second plan"
+    assert max(len(pickle.dumps(region)) for region in sent) < 10_000
+
+
+# ---- failures ----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(client, tmp_path):
+    """A worker with a disk of its own would write the weights there, and the checkpoint would hold zeros."""
+
+    def hide():
+        fastinit.dask.writing.HEAD = "somebody elses.json"
+
+    (blind, *_) = client.run(hide, workers=[min(client.scheduler_info()["workers"])])
+    try:
+        with pytest.raises(CheckpointError) as refused:
+            fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
+    finally:
+        client.restart()
+    assert "does not see" in str(refused.value)
+    assert f"(workers {blind!r})" in str(refused.value)
+    assert str(refused.value).endswith("nothing was changed")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_comes_later_is_looked_at_too(tmp_path):
+    """A cluster that grows meanwhile: those that were asked first were others."""
+    region = next(iter(_regions(tmp_path)))
+    path = Path(region.path).with_name("head.json")
+    head = path.read_bytes()
+    assert fastinit.dask.writing._write(region, head)
+    with pytest.raises(FileNotFoundError, match="does not see"):
+        fastinit.dask.writing._write(region, head + b" ")
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="does not see"):
+        fastinit.dask.writing._write(region, head)
+
+
+def _regions(folder):
+    with writing(PLAN, folder / "model", max_shard_size="1GB", resume=True) as work:
+        work.begin()
+        return list(work.regions)
+
+
+def test_a_worker_of_another_version_says_so(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(fastinit.dask.writing._blindness, "__defaults__", ("9.9",))
+    assert "has fastinit 0" in fastinit.dask.writing._blindness(str(tmp_path), b"")
+
+
+def test_an_error_of_a_worker_is_a_sentence_and_nothing_is_changed(client, tmp_path):
+    """A full disk, met by a worker."""
+
+    def fill_up():
+        import resource  # noqa: PLC0415
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+
+    client.run(fill_up)
+    try:
+        with pytest.raises(CheckpointError, match=r"there is no room for its .* bytes.*nothing was changed$"):
+            fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
+    finally:
+        client.restart()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_done_before_a_failure_is_kept_for_resume(client, plain, tmp_path):
+    path = tmp_path / "model.safetensors"
+
+    def stop(done, total, name):
+        if done > total / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fastinit.dask.write_checkpoint(PLAN, path, client, stop, resume=True)
+    written = fastinit.dask.write_checkpoint(PLAN, path, client, resume=True)
+    assert written.kept > written.size / 2
+    assert contents(path) == plain["one file"]
+
+
+def test_an_interrupt_leaves_nothing(client, interrupted, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client, interrupted)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_region_that_kills_every_worker_is_named_with_the_last_of_them(tmp_path):
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+
+        def be_deadly():
+            fastinit.dask.writing.write_region = lambda region, sync: os._exit(1)
+
+        client.run(be_deadly)
+        with pytest.raises(
+            CheckpointError, match=r"1 workers? died.* at tcp://.*its log says why.*nothing was changed"
+        ):
+            fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_scheduler_the_address_is_named(tmp_path):
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(
+            ConnectionError, match=r"no scheduler of dask answers at tcp://127\.0\.0\.1:9 .*dask scheduler"
+        ),
+    ):
+        fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", "tcp://127.0.0.1:9")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("client", [8786, b"threads", object()])
+def test_what_is_no_client_is_refused(client, tmp_path):
+    with pytest.raises(TypeError, match=r"distributed\.Client, an address"):
+        fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
+
+
+def test_a_file_that_exists_is_not_replaced(client, tmp_path):
+    (tmp_path / "m.safetensors").write_bytes(b"mine")
+    with pytest.raises(CheckpointError, match=r"exists; --force \(force=True\) replaces it"):
+        fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
+    assert (tmp_path / "m.safetensors").read_bytes() == b"mine"
+    fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client, force=True)
+    assert fastinit.verify_checkpoint(tmp_path / "m.safetensors")
