@@ -101,7 +101,7 @@ def verify_checkpoint(
     >>> import fastinit, tempfile
     >>> specs = {"w": {"dtype": "F32", "shape": [64, 64]}}
     >>> with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
-    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, seed=17), file.name)
+    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, seed=17), file.name, force=True)
     ...     found = fastinit.verify_checkpoint(file.name)
     ...     other = fastinit.verify_checkpoint(file.name, seed=18)
     >>> bool(found), found.follows, bool(other), other.departures

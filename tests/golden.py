@@ -175,6 +175,7 @@ def commands(folder: Path) -> Iterator[tuple[str, str]]:
     layout.write_text(json.dumps(LAYOUT))
     for words in COMMANDS:
         arguments = [{"LAYOUT": os.fspath(layout), "OUT": os.fspath(out)}.get(word, word) for word in words]
+        out.unlink(missing_ok=True)
         done = subprocess.run([sys.executable, "-m", "fastinit", *arguments], check=True, capture_output=True)
         yield f"fastinit {' '.join(words)}", sha(out.read_bytes() if "OUT" in words else done.stdout)
 

@@ -258,13 +258,15 @@ def test_the_order_of_the_header_decides_a_sequential_file(tmp_path):
 
 def test_progress_is_told_of_every_byte(tmp_path):
     plan = Plan.from_specs(MIXED, 17)
-    for run in (lambda told: write_checkpoint(plan, tmp_path / "w", told), lambda told: verify_checkpoint(
-        tmp_path / "w", told)):  # fmt: skip
-        steps = []
-        run(lambda done, total, name: steps.append((done, total, name)))  # noqa: B023
-        assert [name for _, _, name in steps] == list(plan)
-        assert [total for _, total, _ in steps] == [plan.nbytes] * len(plan)
-        assert [done for done, _, _ in steps] == list(np.cumsum([tensor.nbytes for tensor in plan.values()]))
+    written, verified = [], []
+    made = write_checkpoint(plan, tmp_path / "w", lambda *now: written.append(now))
+    verify_checkpoint(tmp_path / "w", lambda *now: verified.append(now))
+    assert written == [(made.size, made.size, "g.float8b.weight")], (
+        "one region, by the tensor that lies last in it"
+    )
+    assert [name for _, _, name in verified] == list(plan)
+    assert [total for _, total, _ in verified] == [plan.nbytes] * len(plan)
+    assert [done for done, _, _ in verified] == list(np.cumsum([tensor.nbytes for tensor in plan.values()]))
 
 
 def test_a_plan_of_ones_own_is_verified_from_its_file_alone(tmp_path):

@@ -342,12 +342,11 @@ def test_progress_on_a_terminal_can_be_silenced(capsys, made, monkeypatch):
 
 
 SLOW_WRITE = """
-    import sys, time, fastinit.checkpoint, fastinit.cli.main
-    fill_all = fastinit.checkpoint._fill_all
+    import sys, time, fastinit.writing.writer as writer, fastinit.cli.main
     def slow(*arguments):
         print("filling", flush=True)
         time.sleep(60)
-    fastinit.checkpoint._fill_all = slow
+    writer._write_regions = slow
     sys.argv = ["fastinit", "init", "all-minilm-l6-v2", "--out", sys.argv[1]]
     sys.exit(fastinit.cli.main.main())
 """

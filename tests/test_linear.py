@@ -57,8 +57,8 @@ def files(tmp_path):
 COMMANDS = [
     ("show",),
     ("show", "--json"),
-    ("init", "--quiet", "--out", "made.safetensors"),
-    ("init", "--out", "made.safetensors"),
+    ("init", "--quiet", "--force", "--out", "made.safetensors"),
+    ("init", "--force", "--out", "made.safetensors"),
     ("verify", "--quiet"),
     ("verify", "--json"),
     ("diagnose", "--quiet"),

@@ -114,8 +114,8 @@ def test_a_signal_at_any_moment_ends_the_process_with_its_status(command, number
 def test_a_signal_in_the_middle_of_the_write_removes_the_temporary_file(number, prepared):
     """A random moment seldom meets the write."""
     code = """
-        import os, signal, sys, fastinit.checkpoint
-        fastinit.checkpoint._fill_all = lambda *_: os.kill(os.getpid(), int(sys.argv.pop()))
+        import os, signal, sys, fastinit.writing.writer
+        fastinit.writing.writer._write_regions = lambda *_: os.kill(os.getpid(), int(sys.argv.pop()))
         from fastinit.cli.main import main
         sys.exit(main())
     """
@@ -125,7 +125,7 @@ def test_a_signal_in_the_middle_of_the_write_removes_the_temporary_file(number, 
     ended = run_python("-c", code, *arguments, cwd=prepared, env={"PYTHONPATH": str(ROOT)})
     assert (ended.returncode, ended.stdout) == (128 + number, "")
     assert ended.stderr == "fastinit: interrupted; nothing was changed\n"
-    assert not [name for name in os.listdir(prepared) if "tmp" in name or "stopped" in name]
+    assert not [name for name in os.listdir(prepared) if "tmp" in name or "partial" in name or "stopped" in name]
 
 
 def test_an_ignored_signal_stays_ignored(prepared):
@@ -137,9 +137,9 @@ def test_an_ignored_signal_stays_ignored(prepared):
 
 
 KILLED = (
-    "import os, signal, sys, fastinit.checkpoint as written; from fastinit.cli.main import main; "
-    "fill = written._fill_all; "
-    "written._fill_all = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), fill(*given)); sys.exit(main())"
+    "import os, signal, sys, fastinit.writing.writer as written; from fastinit.cli.main import main; "
+    "fill = written._write_regions; "
+    "written._write_regions = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), fill(*given)); sys.exit(main())"
 )
 
 

@@ -93,12 +93,12 @@ def metadata_of(index):
 
 def test_shards_of_two_models_are_refused(index):
     """Each would verify by itself, and the model they make was never planned."""
-    fastinit.write_checkpoint(fastinit.Plan.from_specs(SECOND, 18), index.parent / "2.safetensors")
+    fastinit.write_checkpoint(fastinit.Plan.from_specs(SECOND, 18), index.parent / "2.safetensors", force=True)
     with pytest.raises(CheckpointError, match=r"1\.safetensors has seed 17 and 2\.safetensors has 18"):
         fastinit.verify_checkpoint(index)
     for number, specs in enumerate((FIRST, SECOND), 1):
         plan = fastinit.Plan.from_specs(specs, 17, order="sequential")
-        fastinit.write_checkpoint(plan, index.parent / f"{number}.safetensors")
+        fastinit.write_checkpoint(plan, index.parent / f"{number}.safetensors", force=True)
     with pytest.raises(CheckpointError, match=r"index\.json.*(share|overlap)"):
         fastinit.verify_checkpoint(index)
 

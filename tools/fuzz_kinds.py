@@ -14,13 +14,14 @@ import safetensors
 from mutations import mutated_bytes, mutated_json, mutated_text
 
 from fastinit._files.safetensors import read_header
-from fastinit.checkpoint import verify_checkpoint, write_checkpoint
+from fastinit.checkpoint import verify_checkpoint
 from fastinit.diagnosis import diagnose
 from fastinit.errors import FastinitError, PlanError
 from fastinit.lessons.digits import read_digits
 from fastinit.lessons.populations import measure_populations
 from fastinit.lessons.trace import parse_trace, render_trace
 from fastinit.plan import Plan
+from fastinit.writing import write_checkpoint
 
 Files = dict[str, bytes]
 """Name -> content."""
@@ -75,7 +76,7 @@ def make_originals() -> None:
             text = json.loads(plan.to_json())
             own = Plan.from_json(json.dumps({**text, "policy": "mine"}))
             for made in (plan, own):
-                write_checkpoint(made, f"{place}/x")
+                write_checkpoint(made, f"{place}/x", force=True)
                 ORIGINALS.checkpoints.append(Path(place, "x").read_bytes())
                 ORIGINALS.plans.append(made.to_json())
     orthogonal = Plan.from_specs({"w": {"dtype": "F32", "shape": [4, 4]}}, 1, "xavier").to_json()

@@ -1,4 +1,4 @@
-"""``fastinit init``: a whole model into one file."""
+"""``fastinit init``: a whole model into one file, shards, or another library's format."""
 
 from __future__ import annotations
 
@@ -20,15 +20,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model, its plan's options, and the file.
 
     MODEL is not among the files that no output may be: a checkpoint may be initialized again in its own place.
-    Its header is read to the end first, and the file is replaced in one step once the new one is complete. What
-    would be lost are specs in JSON, and `run` refuses that.
+    Its header is read to the end first, and with --force the file is replaced in one step once the new one is
+    complete. What would be lost are specs in JSON, and `run` refuses that.
     """
     add_plan(parser)
     parser.add_argument(
         "--out",
         required=True,
-        metavar="FILE",
-        help="the .safetensors file to write; may be MODEL itself, which is then initialized again",
+        metavar="PATH",
+        help="the .safetensors file to write, or the folder of shards; with --force it may be MODEL itself, which "
+        "is then initialized again",
+    )
+    parser.add_argument(
+        "--max-shard-size",
+        metavar="SIZE",
+        help="cut the model into files of at most so many bytes (5GB, 500MiB) with an index, as Hugging Face does",
+    )
+    parser.add_argument(
+        "--shard",
+        metavar="K/N",
+        help="write share K of N only, from 1 on; N such commands, on any machines, write the files together",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue what a stopped write has left, or begin; keep it if stopped",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace what exists, once the new files are complete"
+    )
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        default="safetensors",
+        help="safetensors (default); npy, a folder of a file a tensor; zarr, a group; pt, what torch loads",
     )
     parser.add_argument(
         "--given",
@@ -46,11 +71,20 @@ def run(options: argparse.Namespace) -> int:
     refuse_overwriting(options, _texts(options))
     plan = _complete(plan_of(options), options.given)
     with Stoppable(), Progress("init", options.quiet) as progress:
-        written = write_checkpoint(plan, options.out, progress)
-    facts, line = _described(options.out, plan, written)
+        written = write_checkpoint(
+            plan,
+            options.out,
+            progress,
+            max_shard_size=options.max_shard_size,
+            shard=options.shard,
+            resume=options.resume,
+            force=options.force,
+            format=options.format,
+        )
+    facts, line = _described(options, plan, written)
     lines = [line]
     if options.memset:
-        more, line = _beside_memset(plan.nbytes, written.fill_seconds)
+        more, line = _beside_memset(written.size, written.fill_seconds)
         facts |= more
         lines.append(line)
     print_either(options, facts, lines)
@@ -89,23 +123,36 @@ def _complete(plan: Plan, given: str | None) -> Plan:
     return plan
 
 
-def _described(file: str, plan: Plan, written: Written) -> tuple[dict[str, Any], str]:
+def _described(options: argparse.Namespace, plan: Plan, written: Written) -> tuple[dict[str, Any], str]:
     from ..views.table import counted  # noqa: PLC0415
 
-    rate = _rate(plan.nbytes, written.fill_seconds)
+    rate = _rate(written.size - written.kept, written.fill_seconds)
     facts = {
-        "file": file,
+        "file": options.out,
+        "files": list(written.files),
         "tensors": len(plan),
         "bytes": written.size,
+        "kept": written.kept,
+        "unfinished": list(written.unfinished),
         "seconds": written.seconds,
         "fill_seconds": written.fill_seconds,
         "gb_per_second": rate,
     }
+    share = f"share {options.shard} of " if options.shard else ""
+    several = f" in {len(written.files):,} files" if len(written.files) > 1 else ""
+    kept = f", {written.kept:,} of them kept," if written.kept else ""
+    missing = f"; missing: {_missing(written.unfinished)}" if written.unfinished else ""
     line = (
-        f"wrote {file}: {counted(len(plan), 'tensor')}, {written.size:,} bytes in "
-        f"{written.seconds:.3f} s to disk; filled in {written.fill_seconds:.3f} s, {rate:.2f} GB/s"
+        f"wrote {share}{options.out}: {counted(len(plan), 'tensor')}{several}, {written.size:,} bytes{kept} in "
+        f"{written.seconds:.3f} s to disk; filled in {written.fill_seconds:.3f} s, {rate:.2f} GB/s{missing}"
     )
     return facts, line
+
+
+def _missing(shares: tuple[str, ...]) -> str:
+    """Return the first of the shares that are missing, and how many more."""
+    more = f" and {len(shares) - 5:,} more" if len(shares) > 5 else ""
+    return f"shares {', '.join(shares[:5])}{more}, which other writers are to write"
 
 
 def _beside_memset(nbytes: int, fill_seconds: float) -> tuple[dict[str, Any], str]:
@@ -115,7 +162,7 @@ def _beside_memset(nbytes: int, fill_seconds: float) -> tuple[dict[str, Any], st
     ratio = fill_seconds / seconds if seconds else 0.0
     line = (
         f"memset of the same size in memory: {seconds:.3f} s, {_rate(nbytes, seconds):.2f} GB/s; "
-        f"the fill of the mapped file took {ratio:.2f} times as long"
+        f"filling the file took {ratio:.2f} times as long"
     )
     return {"memset_seconds": seconds, "ratio_to_memset": ratio}, line
 

@@ -59,8 +59,12 @@ class Untouched:
         return f"{', '.join(written)} had been written" if written else "nothing was changed"
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _identity(path: str) -> object:
+    """Return what changes when a file, or a file of a folder, is replaced; half-written ones lie beside those."""
     try:
+        if os.path.isdir(path):
+            held = ((entry.name, entry.inode()) for entry in os.scandir(path))
+            return frozenset(each for each in held if not each[0].endswith((".partial", ".tmp"))) or None
         found = os.stat(path)
     except (OSError, ValueError):
         return None

@@ -8,12 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from .._escaping import escaped
 from .._process import Stoppable, silence
 
 INTERVAL = 0.05
 """Seconds between two updates: a terminal is slow, and more would not be seen."""
+
+_NAME = 60  # characters of a name that are shown
+_SETTLED = 0.5  # seconds after which a rate means something
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +28,7 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 class Progress:
     """One line on a terminal's standard error, rewritten as bytes are done; silent elsewhere.
 
-    A signal wipes it before it ends the command.
+    It has a bar where rich is installed. A signal wipes it before it ends the command.
 
     Parameters
     ----------
@@ -37,11 +41,14 @@ class Progress:
     def __init__(self, verb: str, quiet: bool) -> None:
         self._verb = verb
         self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self._last = 0.0
+        self._began = self._last = 0.0
+        self._first = 0
         self._stoppable = Stoppable() if self._shown else contextlib.nullcontext()
+        self._bar = _bar() if self._shown else None
 
     def __enter__(self) -> Callable[[int, int, str], None]:
         self._stoppable.__enter__()
+        self._began = time.monotonic()
         return self._update
 
     def __exit__(
@@ -54,10 +61,22 @@ class Progress:
     def _update(self, done: int, total: int, name: str) -> None:
         now = time.monotonic()
         if self._shown and now - self._last > INTERVAL:
+            if not self._last:
+                self._first = done  # what was done before, or in no time: it says nothing of the speed
+                self._began = now
             self._last = now
-            share = 100 * done / total if total else 100
-            line = f"{self._verb} {share:3.0f} %  {done:,} of {total:,} bytes  {escaped(name[:60])[:60]}"
-            self._print(line)
+            share = done / total if total else 1.0
+            bar = f"{self._bar(share)}  " if self._bar else ""
+            amounts = f"{_amount(done)} of {_amount(total)}{self._speed(done, total)}"
+            self._print(f"{self._verb} {bar}{100 * share:3.0f} %  {amounts}  {escaped(name[:_NAME])[:_NAME]}")
+
+    def _speed(self, done: int, total: int) -> str:
+        """Return the rate and the time left, once they mean something."""
+        seconds = self._last - self._began
+        if seconds < _SETTLED or done == self._first:
+            return ""
+        rate = (done - self._first) / seconds
+        return f"  {rate / 1e9:.2f} GB/s  {_clock((total - done) / rate)} left"
 
     def _print(self, line: str) -> None:
         try:
@@ -65,3 +84,30 @@ class Progress:
         except OSError:  # the terminal is gone, and the work goes on, as under `nohup`
             self._shown = False
             silence(sys.stderr)
+
+
+def _bar() -> Callable[[float], str] | None:
+    """Return what draws a bar of a share, where rich is installed."""
+    try:
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415
+    except ImportError:
+        return None
+    console: Any = Console(file=sys.stderr, force_terminal=True)
+
+    def drawn(share: float) -> str:
+        with console.capture() as captured:
+            console.print(ProgressBar(total=1.0, completed=share, width=20), end="")
+        return str(captured.get())
+
+    return drawn
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.1f} MB"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -94,7 +94,7 @@ def diagnose(
     >>> from fastinit.diagnosis import diagnose
     >>> specs = {"c_proj.weight": {"dtype": "F32", "shape": [64, 64]}}
     >>> with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
-    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, seed=17), file.name)
+    ...     _ = fastinit.write_checkpoint(fastinit.Plan.from_specs(specs, seed=17), file.name, force=True)
     ...     good = diagnose(file.name)
     ...     bad = diagnose(file.name, rules={"*c_proj.weight": 0.0041})
     >>> bool(good), [finding.kind for finding in bad.findings]

@@ -240,7 +240,8 @@ def npy_files(plan: Plan) -> Layout:
     """
     seen: dict[str, str] = {}
     for tensor in plan.values():
-        _check_npy(tensor)
+        check_file_name(tensor, ".npy")
+        check_numpy(tensor)
         other = seen.setdefault(tensor.name.casefold(), tensor.name)
         if other != tensor.name:
             raise PlanError(
@@ -250,13 +251,18 @@ def npy_files(plan: Plan) -> Layout:
     return Layout(tuple(_npy(plan, tensor) for tensor in plan.values()), is_folder=True)
 
 
-def _check_npy(tensor: PlannedTensor) -> None:
-    name = f"{tensor.name}.npy"
+def check_file_name(tensor: PlannedTensor, suffix: str = "") -> None:
+    """Refuse a tensor whose name is not one of a file: it could lie outside the folder."""
+    name = tensor.name + suffix
     if not is_file_name(name) or len(name.encode()) > _LONGEST_NAME:
         raise PlanError(f"tensor {tensor.name!r} cannot name a file; --format safetensors takes every name")
+
+
+def check_numpy(tensor: PlannedTensor) -> None:
+    """Refuse a dtype that numpy itself, and so its files, does not have."""
     if not hasattr(np, tensor.dtype.name):
         raise PlanError(
-            f"tensor {tensor.name!r} is {tensor.dtype.name}, which numpy's format does not have; "
+            f"tensor {tensor.name!r} is {tensor.dtype.name}, which numpy does not have; "
             "--dtype f32 stores its weights so, or take --format safetensors"
         )
 

@@ -39,8 +39,8 @@ class Place:
     stale: tuple[str, ...]
 
     @classmethod
-    def of(cls, target: Path, layout: Layout) -> Place:
-        """Return what there is; refuse what no file replaces: a link, a folder, a device.
+    def of(cls, target: Path, layout: Layout, may_be_folder: bool = False) -> Place:
+        """Return what there is; refuse what no file replaces: a link, a device, or a folder where that is wrong.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class Place:
                 raise CheckpointError(
                     f"cannot write {path}: it is a symbolic link to {where}; name that file itself"
                 )
-            old = old_file(path)
+            old = path.stat() if may_be_folder and path.is_dir() else old_file(path)
             if old is not None:
                 olds[name] = old
         return cls(target, folder, olds, tuple(_rivals(folder, layout)))
@@ -92,3 +92,17 @@ def _rivals(folder: Path, layout: Layout) -> list[str]:
         return []
     found = os.listdir(folder) if folder.is_dir() else []
     return sorted(name for name in found if _RIVALS.fullmatch(name) and name not in layout.names)
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Raise an OSError where the disk has less room than is needed; one that does not tell is believed."""
+    system = os.statvfs(folder if folder.is_dir() else folder.parent)
+    free = system.f_bavail * system.f_frsize
+    if needed > free and system.f_blocks:
+        raise OSError(
+            errno.ENOSPC, f"the disk has {_readable(free)} free, the checkpoint needs {_readable(needed)}"
+        )
+
+
+def _readable(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 10**8 else f"{size / 1e6:.1f} MB"
