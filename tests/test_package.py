@@ -135,6 +135,12 @@ def test_without_dask_its_package_names_the_extra():
     assert ended.stderr.splitlines()[-1] == (
         "ImportError: fastinit.dask needs dask: pip install 'fastinit-weights[dask]'"
     )
+    hide = "import sys; sys.modules['dask'] = None; from fastinit.cli.main import main; "
+    ended = run_python(
+        "-c", hide + "sys.exit(main(['init', 'resnet-50', '--seed', '1', '--out', 'x', '--dask', 'y']))"
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "fastinit: fastinit.dask needs dask: pip install 'fastinit-weights[dask]'\n"
 
 
 def test_a_torch_that_is_broken_says_so_itself(tmp_path):

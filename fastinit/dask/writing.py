@@ -11,17 +11,21 @@ import errno
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 from .. import __version__
+from .._engine.checks import as_choice
 from .._engine.names import grouped
 from ..plan import Plan
 from ..planned import PlannedTensor
 from ..replay import Progress
 from ..writing import Region, Writing, Written, write_region, writing
 from ..writing.partial import HEAD
+from ..writing.whole import WHOLE
+from ..writing.writer import FORMATS
 from .clients import Client, ClientLike, KilledWorker, as_completed, connected
 
 RETRIES = 3
@@ -87,6 +91,8 @@ def write_checkpoint(
     >>> bool(found), written.files
     (True, ('w.safetensors',))
     """
+    if as_choice(format, FORMATS, "format") in WHOLE:
+        raise ValueError(f"--format {format} is written by one writer at once; leave out --dask, and client=")
     began = time.perf_counter()
     options: dict[str, Any] = {"max_shard_size": max_shard_size, "resume": resume, "force": force}
     with connected(client) as cluster, writing(plan, path, format=format, **options) as work:
@@ -113,8 +119,10 @@ def _write_regions(cluster: Client, work: Writing, progress: Progress | None, re
     with _failures_told(), _tasks(cluster, theirs, retries) as tasks:
         for region in ours:
             tell(region, write_region(region))
-        for future, checksum in as_completed(tasks, loop=cluster.loop, with_results=True):
-            tell(tasks[future], checksum)
+        for future, answer in as_completed(tasks, loop=cluster.loop, with_results=True):
+            if not isinstance(answer, str):  # a cancellation, which dask hands on like a result
+                raise OSError(errno.EIO, f"the scheduler of dask is gone, or has cancelled the tasks ({answer})")
+            tell(tasks[future], answer)
 
 
 def _held(region: Region) -> int:
@@ -128,39 +136,79 @@ def _tasks(cluster: Client, regions: list[Region], retries: int) -> Iterator[dic
     if not regions:
         yield {}
         return
-    folder = os.path.dirname(regions[0].path)
-    with open(os.path.join(folder, HEAD), "rb") as file:
-        head = file.read()
-    _check_workers(cluster.run(_blindness, folder, head, on_error="return"))
-    futures = cluster.map(_write, regions, head=head, key="fastinit-region", pure=False, retries=retries)
+    origin = Origin.of(os.path.dirname(regions[0].path))
+    _check_workers(cluster.run(origin.blindness, on_error="return"))
+    futures = cluster.map(_write, regions, origin=origin, key="fastinit-region", pure=False, retries=retries)
     try:
         yield dict(zip(futures, regions, strict=True))
     finally:
         cluster.cancel(futures)
 
 
-def _write(region: Region, head: bytes) -> str:
-    """Write a region on a worker and return its checksum; it is on the disk before the client hears of it."""
-    blind = _blindness(os.path.dirname(region.path), head)
+def _write(region: Region, origin: Origin) -> str:
+    """Write a region on a worker and return its checksum."""
+    blind = origin.blindness()
     if blind:
         raise OSError(errno.ENOENT, blind)
-    return write_region(region, sync=True)
+    return write_region(region, sync=origin.is_elsewhere)
 
 
-def _blindness(folder: str, head: bytes, version: str = __version__) -> str:
-    """Say why this process cannot write there; "" where it sees the very folder that the client made."""
-    where = f"a worker on {socket.gethostname()}"
-    if version != __version__:
-        return f"{where} has fastinit {__version__}, and this process {version}; install one version"
-    with contextlib.suppress(OSError):
-        os.listdir(os.path.dirname(folder))  # a network file system looks again
-        with open(os.path.join(folder, HEAD), "rb") as file:
-            if file.read() == head:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The client, and the folder of half-written files as it sees it, beside what a worker sees.
+
+    Attributes
+    ----------
+    folder : str
+        Where the files lie.
+    head : bytes
+        What stands in the folder's head, and in no other.
+    machine : str
+        The client's.
+    version : str
+        Of the client's fastinit.
+    """
+
+    folder: str
+    head: bytes
+    machine: str
+    version: str
+
+    @classmethod
+    def of(cls, folder: str) -> Origin:
+        """Return what this process sees."""
+        return cls(folder, _head(folder), _machine(), __version__)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the client runs on another machine: its sync, at the end, then leaves out what lies here."""
+        return _machine() != self.machine
+
+    def blindness(self) -> str:
+        """Say why this process cannot write there; "" where it sees the very folder that the client made."""
+        where = f"a worker on {socket.gethostname()}"
+        if self.version != __version__:
+            return f"{where} has fastinit {__version__}, and this process {self.version}; install one version"
+        with contextlib.suppress(OSError):
+            os.listdir(os.path.dirname(self.folder))  # a network file system looks again
+            if _head(self.folder) == self.head:
                 return ""
-    return (
-        f"{where} does not see {folder}; all workers need the file system of this process, under the same path "
-        "(without one: --shard K/N on every machine, or shard=)"
-    )
+        return (
+            f"{where} does not see {self.folder}; all workers need the file system of this process, under the "
+            "same path"
+        )
+
+
+def _head(folder: str) -> bytes:
+    with open(os.path.join(folder, HEAD), "rb") as file:
+        return file.read()
+
+
+def _machine() -> str:
+    """Return what tells this kernel from others: processes of one kernel see and sync the same pages."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read()
+    return f"{socket.gethostname()} {uuid.getnode()}"
 
 
 def _check_workers(answers: dict[str, str | Exception]) -> None:
@@ -184,8 +232,6 @@ def _failures_told() -> Iterator[None]:
             f"{error.allowed_failures + 1} workers died, one after the other, at the same region, the last one at "
             f"{error.last_worker.address}; its log says why, which may be too little memory",
         ) from error
-    except CancelledError as error:
-        raise OSError(errno.EIO, f"the scheduler of dask is gone, or has cancelled the tasks ({error})") from error
     except OSError as error:
         if error.errno is not None:
             raise

@@ -3,15 +3,20 @@
 The judge of the bytes is `fastinit.write_checkpoint`, one process, and of them `verify_checkpoint`.
 """
 
+import contextlib
 import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import given_plans
 import pytest
-from conftest import MIXED, peer
+from conftest import MIXED, ROOT, peer, run
 
 import fastinit
 from fastinit.errors import CheckpointError
@@ -21,6 +26,7 @@ dask = peer("dask")
 distributed = peer("distributed")
 
 import fastinit.dask  # noqa: E402  # after the peers: it refuses to load without them
+from fastinit.dask.writing import Origin, _write  # noqa: E402
 
 SPECS = {f"layer.{n}.weight": {"dtype": "F32", "shape": [1024, 1024]} for n in range(12)} | MIXED
 PLAN = fastinit.Plan.from_specs(SPECS, seed=17)
@@ -127,9 +133,9 @@ def test_a_worker_that_does_not_see_the_folder_says_so(client, tmp_path):
     """A worker with a disk of its own would write the weights there, and the checkpoint would hold zeros."""
 
     def hide():
-        fastinit.dask.writing.HEAD = "somebody elses.json"
+        fastinit.dask.writing.HEAD = "on a disk of another machine"
 
-    (blind, *_) = client.run(hide, workers=[min(client.scheduler_info()["workers"])])
+    (blind,) = client.run(hide, workers=[min(client.scheduler_info()["workers"])])
     try:
         with pytest.raises(CheckpointError) as refused:
             fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
@@ -143,15 +149,24 @@ def test_a_worker_that_does_not_see_the_folder_says_so(client, tmp_path):
 
 def test_a_worker_that_comes_later_is_looked_at_too(tmp_path):
     """A cluster that grows meanwhile: those that were asked first were others."""
-    region = next(iter(_regions(tmp_path)))
-    path = Path(region.path).with_name("head.json")
-    head = path.read_bytes()
-    assert fastinit.dask.writing._write(region, head)
+    region = _regions(tmp_path)[0]
+    origin = Origin.of(os.path.dirname(region.path))
+    assert _write(region, origin)
     with pytest.raises(FileNotFoundError, match="does not see"):
-        fastinit.dask.writing._write(region, head + b" ")
-    path.unlink()
+        _write(region, replace(origin, head=b"another folder, on a disk of its own"))
+    Path(region.path).with_name("head.json").unlink()
     with pytest.raises(FileNotFoundError, match="does not see"):
-        fastinit.dask.writing._write(region, head)
+        _write(region, origin)
+
+
+@pytest.mark.parametrize("machine", ["here", "there"])
+def test_a_worker_of_another_machine_waits_for_its_disk(machine, tmp_path, monkeypatch):
+    """What the client syncs at the end are the pages of its own machine."""
+    region, synced = _regions(tmp_path)[0], []
+    origin = Origin.of(os.path.dirname(region.path))
+    monkeypatch.setattr(os, "fsync", synced.append)
+    _write(region, origin if machine == "here" else replace(origin, machine="another boot"))
+    assert len(synced) == (machine == "there")
 
 
 def _regions(folder):
@@ -160,9 +175,10 @@ def _regions(folder):
         return list(work.regions)
 
 
-def test_a_worker_of_another_version_says_so(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(fastinit.dask.writing._blindness, "__defaults__", ("9.9",))
-    assert "has fastinit 0" in fastinit.dask.writing._blindness(str(tmp_path), b"")
+def test_a_worker_of_another_version_says_so(tmp_path):
+    origin = Origin.of(os.path.dirname(_regions(tmp_path)[0].path))
+    assert origin.blindness() == ""
+    assert "install one version" in replace(origin, version="0.0").blindness()
 
 
 def test_an_error_of_a_worker_is_a_sentence_and_nothing_is_changed(client, tmp_path):
@@ -231,6 +247,44 @@ def test_without_a_scheduler_the_address_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_scheduler_that_dies_is_a_sentence_and_what_is_done_is_kept(plain, tmp_path):
+    path, dead = tmp_path / "model.safetensors", []
+
+    def be_slow():
+        write = fastinit.dask.writing.write_region
+        fastinit.dask.writing.write_region = lambda region, sync: time.sleep(0.3) or write(region, sync)
+
+    def kill(done, total, name):
+        if not dead:
+            scheduler.kill()
+        dead.append(done)
+
+    with scheduler_and_worker(tmp_path / "scheduler.json") as (scheduler, found):
+        found.run(be_slow)
+        with pytest.raises(CheckpointError, match=r"scheduler of dask.*has what is done, and --resume"):
+            fastinit.dask.write_checkpoint(PLAN, path, found, kill, resume=True)
+    written = fastinit.dask.write_checkpoint(PLAN, path, "threads", resume=True)
+    assert 0 < written.kept < written.size
+    assert contents(path) == plain["one file"]
+
+
+@contextlib.contextmanager
+def scheduler_and_worker(file):
+    """A scheduler and a worker as `dask scheduler` and `dask worker` start them, and a client."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": ROOT}
+    common = ["--scheduler-file", file, "--no-dashboard"]
+    port = ["--port", "0"]
+    with contextlib.ExitStack() as stack:
+        found = []
+        for command in (["scheduler", *common, *port], ["worker", *common, "--nthreads", "1", "--no-nanny"]):
+            found.append(subprocess.Popen([sys.executable, "-m", "dask", *command], **quiet))
+            stack.callback(found[-1].wait)
+            stack.callback(found[-1].kill)
+        client = stack.enter_context(distributed.Client(scheduler_file=str(file), set_as_default=False))
+        client.wait_for_workers(1, timeout=60)
+        yield found[0], client
+
+
 @pytest.mark.parametrize("client", [8786, b"threads", object()])
 def test_what_is_no_client_is_refused(client, tmp_path):
     with pytest.raises(TypeError, match=r"distributed\.Client, an address"):
@@ -244,3 +298,32 @@ def test_a_file_that_exists_is_not_replaced(client, tmp_path):
     assert (tmp_path / "m.safetensors").read_bytes() == b"mine"
     fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client, force=True)
     assert fastinit.verify_checkpoint(tmp_path / "m.safetensors")
+
+
+# ---- the command line --------------------------------------------------------------------------------
+
+
+def test_init_by_a_cluster_is_init(client, capsys, tmp_path):
+    common = ["all-minilm-l6-v2", "--seed", 17, "--max-shard-size", "40MB", "--quiet"]
+    run(capsys, "init", *common, "--out", tmp_path / "plain")
+    status, out, err = run(capsys, "init", *common, "--out", tmp_path / "dask", "--dask", client.scheduler.address)
+    assert (status, err) == (0, "")
+    assert out.startswith(f"wrote {tmp_path / 'dask'}: 104 tensors in ")
+    assert contents(tmp_path / "dask") == contents(tmp_path / "plain")
+    assert run(capsys, "verify", tmp_path / "dask", "--seed", 17)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--shard", "1/2"], "--dask divides the work itself; leave out --shard"),
+        (["--format", "zarr"], "--format zarr is written by one writer at once; leave out --dask"),
+        (["--format", "zar"], "unknown format 'zar'; did you mean 'zarr'?"),
+    ],
+)
+def test_init_by_a_cluster_refuses_in_a_sentence(options, said, capsys, tmp_path):
+    where = ["--out", tmp_path / "m", "--dask", "threads"]
+    status, _, err = run(capsys, "init", "resnet-50", "--seed", 17, *where, *options)
+    assert status == 2
+    assert err.startswith(f"fastinit: {said}")
+    assert list(tmp_path.iterdir()) == []
