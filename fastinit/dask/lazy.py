@@ -109,7 +109,6 @@ class LazyArray:
         distribution = chosen.for_shape(whole, **axes)
         if factor != 1.0:
             distribution = distribution.rescaled(factor)
-        distribution.check(whole)
         stored = choose_dtype(dtype, None)[0]
         distribution.prepare(stored)
         draws_of(whole)

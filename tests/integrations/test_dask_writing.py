@@ -15,10 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import given_plans
+import numpy as np
 import pytest
 from conftest import MIXED, ROOT, peer, run
 
 import fastinit
+from fastinit import Plan
 from fastinit.errors import CheckpointError
 from fastinit.writing import writing
 
@@ -29,7 +31,7 @@ import fastinit.dask  # noqa: E402  # after the peers: it refuses to load withou
 from fastinit.dask.writing import Origin, _write  # noqa: E402
 
 SPECS = {f"layer.{n}.weight": {"dtype": "F32", "shape": [1024, 1024]} for n in range(12)} | MIXED
-PLAN = fastinit.Plan.from_specs(SPECS, seed=17)
+PLAN = Plan.from_specs(SPECS, seed=17)
 LAYOUTS = {"one file": {}, "shards": {"max_shard_size": "20 MB"}, "npy": {"format": "npy"}}
 
 
@@ -42,7 +44,7 @@ def plan_for(options):
     """numpy's own format has no narrow dtypes of others."""
     if options.get("format") != "npy":
         return PLAN
-    return fastinit.Plan.from_specs(
+    return Plan.from_specs(
         {name: spec for name, spec in SPECS.items() if spec["dtype"] in ("F32", "I64")}, seed=17
     )
 
@@ -105,7 +107,6 @@ def test_the_client_in_use_an_address_and_a_scheduler_file_are_the_cluster(
 
 def test_given_data_does_not_pass_the_scheduler(client, tmp_path, monkeypatch):
     """It is written where it lies; tasks are descriptions."""
-    monkeypatch.setattr(fastinit.dask.writing, "_HELD_BYTES", 1000)
     sent = []
 
     def spied(function, regions, **options):
@@ -113,17 +114,20 @@ def test_given_data_does_not_pass_the_scheduler(client, tmp_path, monkeypatch):
         return distributed.Client.map(client, function, regions, **options)
 
     monkeypatch.setattr(client, "map", spied)
-    data = {**given_plans.DATA}
-    plan = given_plans.given_plan().with_given(data)
-    fastinit.dask.write_checkpoint(plan, tmp_path / "given.safetensors", client)
+    mask = np.tri(5000, dtype=bool)
+    plan = Plan(17, "mine", "named", [given_plans.planned("mask", mask), *PLAN.values()], {"mask": mask})
+    fastinit.dask.write_checkpoint(plan, tmp_path / "m.safetensors", client)
+    assert fastinit.verify_checkpoint(tmp_path / "m.safetensors")
+    assert len(sent) > 5, "those of the other tensors"
+    assert max(len(pickle.dumps(region)) for region in sent) < 100_000
+
+
+def test_a_plan_of_every_kind_of_data_is_written(client, tmp_path):
+    """Masks, packed floats, copies, parts."""
+    plan = given_plans.given_plan().with_given(given_plans.DATA)
+    fastinit.dask.write_checkpoint(plan, tmp_path / "dask.safetensors", client)
     fastinit.write_checkpoint(plan, tmp_path / "plain.safetensors")
-    assert (
-        contents(tmp_path / "given.safetensors").popitem()[1]
-        == contents(tmp_path / "plain.safetensors").popitem()[1]
-    )
-    fastinit.dask.write_checkpoint(PLAN, tmp_path / "drawn.safetensors", client)
-    assert sent, "of the second plan"
-    assert max(len(pickle.dumps(region)) for region in sent) < 10_000
+    assert (tmp_path / "dask.safetensors").read_bytes() == (tmp_path / "plain.safetensors").read_bytes()
 
 
 # ---- failures ----------------------------------------------------------------------------------------
@@ -268,13 +272,22 @@ def test_a_scheduler_that_dies_is_a_sentence_and_what_is_done_is_kept(plain, tmp
     assert contents(path) == plain["one file"]
 
 
+def test_a_scheduler_that_is_dead_is_a_sentence_and_nothing_is_changed(tmp_path):
+    with scheduler_and_worker(tmp_path / "scheduler.json") as (scheduler, found):
+        scheduler.kill()
+        scheduler.wait()
+        with pytest.raises(CheckpointError, match=r"scheduler of dask broke \(.*\); nothing was changed"):
+            fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", found)
+    assert [path.name for path in tmp_path.iterdir()] == ["scheduler.json"]
+
+
 @contextlib.contextmanager
 def scheduler_and_worker(file):
     """A scheduler and a worker as `dask scheduler` and `dask worker` start them, and a client."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": ROOT}
     common = ["--scheduler-file", file, "--no-dashboard"]
     port = ["--port", "0"]
-    with contextlib.ExitStack() as stack:
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}), contextlib.ExitStack() as stack:
         found = []
         for command in (["scheduler", *common, *port], ["worker", *common, "--nthreads", "1", "--no-nanny"]):
             found.append(subprocess.Popen([sys.executable, "-m", "dask", *command], **quiet))
