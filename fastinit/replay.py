@@ -9,17 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._engine.checks import size_of
-from ._engine.fill import fill
+from ._engine.cpus import default_threads
 from ._engine.given import DIGEST_BYTES
 from ._engine.narrow import narrowed
-from ._engine.parts import Array, row_major, whole_part
+from ._engine.parts import Array, whole_part
+from ._engine.stretches import fill_stretch
+from ._engine.threads import in_order
 from ._files.reading import read_at
 from .plan import Plan
 from .planned import PlannedTensor
 
 CHUNK_BYTES = 1 << 20
 """Bytes read, made and compared at a time: the three stay in one core's cache."""
+
+BATCH_BYTES = 16 << 20
+"""Bytes that a thread compares before it takes others."""
 
 Progress = Callable[[int, int, str], None]
 """Called with (bytes done, bytes in all, tensor name)."""
@@ -71,25 +75,72 @@ class Stored(NamedTuple):
         return bits
 
 
+class _Stretch(NamedTuple):
+    """Elements `begin` to `end` of a tensor."""
+
+    tensor: PlannedTensor
+    begin: int
+    end: int
+
+
+class _Found(NamedTuple):
+    """What a comparison found: the first difference, and whether any weight differs at all."""
+
+    mismatch: Mismatch | None
+    differs: bool = False
+
+
 def mismatches(
     plan: Plan, stored: Stored, progress: Progress | None, approximate: list[str]
 ) -> Iterator[Mismatch]:
-    """Yield the first difference of each tensor; append the names of those that are right within a bound only."""
-    done, total = 0, plan.nbytes
-    for name, tensor in plan.items():
-        if tensor.is_given:
-            found = _other_digest(tensor, stored)
-        elif tensor.distribution.by_element:
-            found = _first_difference(tensor, stored)
-        else:  # a part of it costs as much as the whole
-            found, differs = _whole_difference(tensor, stored)
-            if differs and found is None:
-                approximate.append(name)
-        if found is not None:
-            yield found
-        done += tensor.nbytes
-        if progress is not None:
-            progress(done, total, name)
+    """Yield the first difference of each tensor; append the names of those that are right within a bound only.
+
+    As many threads compare as there are CPUs, each with two buffers of `CHUNK_BYTES`.
+    """
+    done, total, wrong = 0, plan.nbytes, ""
+    batches = list(_batches(plan))
+    compared = in_order(
+        lambda batch: _compared(batch, stored), batches, count=min(default_threads(), len(batches))
+    )
+    for batch, results in zip(batches, compared, strict=True):
+        for (tensor, begin, end), found in zip(batch, results, strict=True):
+            if found.mismatch is not None and tensor.name != wrong:
+                wrong = tensor.name
+                yield found.mismatch
+            elif found.differs and found.mismatch is None:
+                approximate.append(tensor.name)
+            done += tensor.dtype.nbytes(end - begin)
+            if progress is not None:
+                progress(done, total, tensor.name)
+
+
+def _batches(plan: Plan) -> Iterator[list[_Stretch]]:
+    """Yield what a thread takes at a time: one stretch of a large tensor, or several small tensors."""
+    batch, size = list[_Stretch](), 0
+    for tensor in plan.values():
+        divisible = tensor.distribution.by_element and not tensor.is_given
+        step = BATCH_BYTES // tensor.dtype.itemsize if divisible else max(1, tensor.size)
+        for begin in range(0, max(1, tensor.size), step):
+            batch.append(_Stretch(tensor, begin, min(begin + step, tensor.size)))
+            size += tensor.dtype.nbytes(batch[-1].end - begin)
+            if size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _compared(batch: list[_Stretch], stored: Stored) -> list[_Found]:
+    return [_compare(stretch, stored) for stretch in batch]
+
+
+def _compare(stretch: _Stretch, stored: Stored) -> _Found:
+    tensor = stretch.tensor
+    if tensor.is_given:
+        return _Found(_other_digest(tensor, stored))
+    if tensor.distribution.by_element:
+        return _Found(_first_difference(stretch, stored))
+    return _whole_difference(tensor, stored)  # a part of it costs as much as the whole
 
 
 def _other_digest(tensor: PlannedTensor, stored: Stored) -> Mismatch | None:
@@ -103,14 +154,14 @@ def _other_digest(tensor: PlannedTensor, stored: Stored) -> Mismatch | None:
     return None if found == tensor.digest else Mismatch(tensor.name, None, found, tensor.digest)
 
 
-def _first_difference(tensor: PlannedTensor, stored: Stored) -> Mismatch | None:
+def _first_difference(stretch: _Stretch, stored: Stored) -> Mismatch | None:
+    tensor, last = stretch.tensor, stretch.end
     step = CHUNK_BYTES // tensor.dtype.itemsize
-    length = min(step, tensor.size)
+    length = min(step, last - stretch.begin)
     made, bits = np.empty(length, tensor.dtype.bits), _bits(tensor, length)
-    for begin, index, shape in row_major(tensor.shape, step):
-        chunk, there = (buffer[: size_of(shape)] for buffer in (made, bits))
-        whole, content, out = tensor.shape, tensor.distribution, chunk.reshape(shape)
-        fill(tensor.state, whole, content, dtype=tensor.dtype, out=out, index=index)
+    for begin in range(stretch.begin, last, step):
+        chunk, there = (buffer[: min(step, last - begin)] for buffer in (made, bits))
+        fill_stretch(tensor.state, tensor.shape, tensor.distribution, tensor.dtype, begin, chunk)
         stored.read(tensor, begin, there)
         expected = chunk.view(f"u{tensor.dtype.itemsize}")
         found = _mismatch(tensor, begin, there, expected, expected != there)
@@ -119,16 +170,8 @@ def _first_difference(tensor: PlannedTensor, stored: Stored) -> Mismatch | None:
     return None
 
 
-def _whole_difference(tensor: PlannedTensor, stored: Stored) -> tuple[Mismatch | None, bool]:
-    """Compare a tensor that is made whole, allowing each weight what another machine's LAPACK may change.
-
-    Returns
-    -------
-    mismatch : Mismatch or None
-        The first weight that no LAPACK would make.
-    differs : bool
-        Whether any weight differs.
-    """
+def _whole_difference(tensor: PlannedTensor, stored: Stored) -> _Found:
+    """Compare a tensor that is made whole, allowing each weight what another machine's LAPACK may change."""
     whole = tensor.distribution.values(tensor.shape, tensor.state, whole_part(tensor.shape), None, None)
     expected = narrowed(whole, tensor.dtype).reshape(-1)
     there = stored.read(tensor, 0, _bits(tensor, tensor.size))
@@ -141,7 +184,7 @@ def _whole_difference(tensor: PlannedTensor, stored: Stored) -> tuple[Mismatch |
         )
         values = _ordered(there)
         wrong &= (values < least) | (values > greatest)
-    return _mismatch(tensor, 0, there, expected, wrong), differs
+    return _Found(_mismatch(tensor, 0, there, expected, wrong), differs)
 
 
 def _bits(tensor: PlannedTensor, size: int) -> Array:

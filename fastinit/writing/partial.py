@@ -102,6 +102,11 @@ class Partial:
 
     # ---- the folder ----------------------------------------------------------------------------------
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a half-written checkpoint."""
+        return (self.path / _HEAD).exists()
+
     def begin(self, resume: bool, force: bool) -> None:
         """Make the folder, or join the one that is there.
 
@@ -111,6 +116,9 @@ class Partial:
             If the one that is there is of another plan or cut, or is not to be joined.
         """
         while not self._make():
+            self.sweep()
+            if not self.exists:
+                continue
             why = self._why_not_joined(resume)
             if not why:
                 return
@@ -120,7 +128,7 @@ class Partial:
 
     def _make(self) -> bool:
         """Make the folder, with its head in it from the first moment; say whether there was none."""
-        made = self._aside()
+        made = self.path.with_name(f".fastinit-{self._token}.tmp")
         try:
             made.mkdir()
             write_file(made / HEAD, json.dumps({**self._head, "token": self._token}).encode())
@@ -132,9 +140,6 @@ class Partial:
         finally:
             shutil.rmtree(made, ignore_errors=True)
         return True
-
-    def _aside(self) -> Path:
-        return self.path.with_name(f".fastinit-{self._token}.tmp")
 
     def _found_head(self) -> dict[str, Any]:
         try:
@@ -173,11 +178,15 @@ class Partial:
             self._remove()
 
     def _remove(self) -> None:
-        """Remove the folder; under another name first, for half of it is nothing to go on with."""
-        aside = self._aside()
+        """Remove the folder, its head first: what a kill leaves of it has none, and is nothing to go on with."""
         with contextlib.suppress(OSError):
-            self.path.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+            (self.path / _HEAD).unlink()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what a kill has left of a folder that was being removed."""
+        if self.path.is_dir() and not (self.path / _HEAD).exists():
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def abandon(self) -> None:
         """Remove the folder if this writer made it, and has not begun to publish it."""

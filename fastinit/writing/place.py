@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from .._files.replacing import old_file
 from ..errors import CheckpointError
-from .layout import STEM, Layout
+from .layout import STEM, File, Layout
 
 _RIVALS = re.compile(rf"{STEM}(-[0-9]+-of-[0-9]+)?\.safetensors(\.index\.json)?")
 
@@ -70,6 +72,20 @@ class Place:
             raise CheckpointError(
                 f"cannot write {self.target}: {self.folder / taken[0]} exists; --force (force=True) replaces it"
             )
+
+    def holds(self, layout: Layout) -> bool:
+        """Say whether the files are there already, by their sizes, headers and texts."""
+        if not set(layout.names) <= self.olds.keys():
+            return False
+        texts = (self.folder.joinpath(name).read_bytes() == text for name, text in layout.texts.items())
+        return all(self._holds(file) for file in layout.files) and all(texts)
+
+    def _holds(self, file: File) -> bool:
+        header = file.pieces[0]
+        if self.olds[file.name].st_size != file.size or not isinstance(header.source, np.ndarray):
+            return False
+        with (self.folder / file.name).open("rb") as found:
+            return found.read(header.end) == header.source.tobytes()
 
     @contextlib.contextmanager
     def made(self) -> Iterator[None]:

@@ -16,9 +16,9 @@ from hashlib import blake2b
 import numpy as np
 
 from .. import _core
-from .._engine.checks import size_of
 from .._engine.fill import fill
-from .._engine.parts import Array, covering
+from .._engine.parts import Array
+from .._engine.stretches import fill_stretch
 from .._files.reading import read_at
 from ..errors import CheckpointError
 from ..planned import PlannedTensor
@@ -209,23 +209,10 @@ def _made_whole(piece: Piece) -> Piece:
 def _make(place: Array, source: PlannedTensor | Array, at: int) -> None:
     """Put bytes of a source, from byte `at` of it on, into `place`."""
     if isinstance(source, PlannedTensor):
-        _draw(place.view(source.dtype.stored), source, at // source.dtype.itemsize)
+        out, begin = place.view(source.dtype.stored), at // source.dtype.itemsize
+        fill_stretch(source.state, source.shape, source.distribution, source.dtype, begin, out)
     else:
         place[:] = source[at : at + place.size]
-
-
-def _draw(out: Array, tensor: PlannedTensor, begin: int) -> None:
-    """Fill `out` with elements of a tensor, numbered in row-major order, from number `begin` on."""
-    content, dtype = tensor.distribution, tensor.dtype
-    if content.base is not None:  # an element needs its draw, and not its place
-        state = _core.advance(tensor.state, begin * content.draws_per_weight)
-        fill(state, out.shape, content, dtype=dtype, out=out, threads=1)
-        return
-    done = 0
-    for index, shape in covering(tensor.shape, begin, begin + out.size):
-        box = out[done : done + size_of(shape)].reshape(shape)
-        fill(tensor.state, tensor.shape, content, dtype=dtype, out=box, index=index, threads=1)
-        done += box.size
 
 
 def _write_at(descriptor: int, offset: int, chunk: Array) -> None:

@@ -47,8 +47,9 @@ class Writing:
         The files.
     """
 
-    def __init__(self, layout: Layout, partial: Partial, place: Place) -> None:
+    def __init__(self, layout: Layout, partial: Partial, place: Place, is_complete: bool = False) -> None:
         self.layout = layout
+        self._is_complete = is_complete
         self._partial = partial
         self._place = place
         self._shares = dict[int, Share]()
@@ -76,7 +77,7 @@ class Writing:
         OSError
             If the disk does not have it.
         """
-        if self._partial.is_publishing:  # all of it is done
+        if self._is_complete or self._partial.is_publishing:
             self.regions.clear()
             self.kept = self.size
         else:
@@ -125,6 +126,8 @@ class Writing:
         CheckpointError
             If another process has changed the size of a file.
         """
+        if self._is_complete:
+            return ()
         if not self._partial.is_publishing:
             for file in self.layout.files:
                 if file.name in self._names:
@@ -206,11 +209,16 @@ def writing(
     with told(target, layout.nbytes):
         place = Place.of(target, layout)
         partial = _partial(plan, layout, place, share)
-        if not force and not (resume and partial.is_publishing):
+        partial.sweep()
+        is_complete = resume and not partial.exists and place.holds(layout)
+        if not (force or is_complete or (resume and partial.is_publishing)):
             place.refuse_taken()
-        if not partial.path.exists():  # said before anything is made, or millions of regions are listed
+        if not (partial.exists or is_complete):  # said before anything is made, or millions of regions are listed
             check_room(place.folder, layout.nbytes // share.count)
-    keep = resume or partial.is_shared
+    if is_complete:
+        yield Writing(layout, partial, place, is_complete=True)
+        return
+    keep = resume or shard is not None
     left = f"{partial.path} has what is done, and --resume (resume=True) goes on" if keep else _UNCHANGED
     with told(target, layout.nbytes, left), place.made(), _kept(partial, keep):
         partial.begin(resume, force)

@@ -82,7 +82,8 @@ def write_checkpoint(
         run on other machines, at the same time or not. Who completes the last share gives the files their names.
     resume : bool, default False
         Continue what a write that was killed or stopped has left, and begin where there is none. Regions that are
-        done are kept if their checksums are right. A write that is stopped then leaves what it has done.
+        done are kept if their checksums are right. A write that is stopped then leaves what it has done. Files
+        that are complete are left as they are.
     force : bool, default False
         Replace files that exist, each in one step, and discard a half-written checkpoint.
     format : {"safetensors", "npy", "zarr", "pt"}
