@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, SupportsIndex
 
 from .. import __version__
@@ -23,7 +24,6 @@ from ..plan import Plan
 from ..planned import PlannedTensor
 from ..replay import Progress
 from ..writing import Region, Writing, Written, write_region, writing
-from ..writing.partial import HEAD
 from ..writing.whole import WHOLE
 from ..writing.writer import FORMATS
 from .clients import Client, ClientLike, KilledWorker, as_completed, connected
@@ -116,7 +116,7 @@ def _write_regions(cluster: Client, work: Writing, progress: Progress | None, re
 
     ours = [region for region in work.regions if _held(region) > _HELD_BYTES]
     theirs = [region for region in work.regions if _held(region) <= _HELD_BYTES]
-    with _failures_told(), _tasks(cluster, theirs, retries) as tasks:
+    with _failures_told(), _tasks(cluster, work.head, theirs, retries) as tasks:
         for region in ours:
             tell(region, write_region(region))
         for future, answer in as_completed(tasks, loop=cluster.loop, with_results=True):
@@ -131,12 +131,12 @@ def _held(region: Region) -> int:
 
 
 @contextlib.contextmanager
-def _tasks(cluster: Client, regions: list[Region], retries: int) -> Iterator[dict[Any, Region]]:
+def _tasks(cluster: Client, head: Path, regions: list[Region], retries: int) -> Iterator[dict[Any, Region]]:
     """Give the cluster a task for each region, and take them back at the end: {its future: region}."""
     if not regions:
         yield {}
         return
-    origin = Origin.of(os.path.dirname(regions[0].path))
+    origin = Origin.of(head)
     _check_workers(cluster.run(origin.blindness, on_error="return"))
     futures = cluster.map(_write, regions, origin=origin, key="fastinit-region", pure=False, retries=retries)
     try:
@@ -159,25 +159,25 @@ class Origin:
 
     Attributes
     ----------
-    folder : str
-        Where the files lie.
-    head : bytes
-        What stands in the folder's head, and in no other.
+    head : Path
+        The file that no other such folder has the same.
+    content : bytes
+        What stands in it.
     machine : str
         The client's.
     version : str
         Of the client's fastinit.
     """
 
-    folder: str
-    head: bytes
+    head: Path
+    content: bytes
     machine: str
     version: str
 
     @classmethod
-    def of(cls, folder: str) -> Origin:
+    def of(cls, head: Path) -> Origin:
         """Return what this process sees."""
-        return cls(folder, _head(folder), _machine(), __version__)
+        return cls(head, head.read_bytes(), _machine(), __version__)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -190,18 +190,13 @@ class Origin:
         if self.version != __version__:
             return f"{where} has fastinit {__version__}, and this process {self.version}; install one version"
         with contextlib.suppress(OSError):
-            os.listdir(os.path.dirname(self.folder))  # a network file system looks again
-            if _head(self.folder) == self.head:
+            os.listdir(self.head.parent.parent)  # a network file system looks again
+            if self.head.read_bytes() == self.content:
                 return ""
         return (
-            f"{where} does not see {self.folder}; all workers need the file system of this process, under the "
-            "same path"
+            f"{where} does not see {self.head.parent}; all workers need the file system of this process, under "
+            "the same path"
         )
-
-
-def _head(folder: str) -> bytes:
-    with open(os.path.join(folder, HEAD), "rb") as file:
-        return file.read()
 
 
 def _machine() -> str:

@@ -34,9 +34,7 @@ from .layout import Layout
 MOST_SHARES = 1 << 20
 """More writers than any machine has."""
 
-HEAD = "head.json"
-"""Of a folder of half-written files: no two of them have the same content."""
-
+_HEAD = "head.json"
 _PUBLISHING = "publishing"
 _SUFFIX = ".partial"
 _LONGEST_NAME = 255  # bytes, of most file systems
@@ -103,6 +101,11 @@ class Partial:
     # ---- the folder ----------------------------------------------------------------------------------
 
     @property
+    def head(self) -> Path:
+        """The file that says what is written here, and no other half-written checkpoint has the same."""
+        return self.path / _HEAD
+
+    @property
     def exists(self) -> bool:
         """Whether there is a half-written checkpoint."""
         return (self.path / _HEAD).exists()
@@ -131,7 +134,7 @@ class Partial:
         made = self.path.with_name(f".fastinit-{self._token}.tmp")
         try:
             made.mkdir()
-            write_file(made / HEAD, json.dumps({**self._head, "token": self._token}).encode())
+            write_file(made / _HEAD, json.dumps({**self._head, "token": self._token}).encode())
             made.rename(self.path)
         except OSError:
             if not self.path.is_dir():
@@ -143,7 +146,7 @@ class Partial:
 
     def _found_head(self) -> dict[str, Any]:
         try:
-            found = json.loads((self.path / HEAD).read_bytes())
+            found = json.loads((self.path / _HEAD).read_bytes())
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
@@ -192,6 +195,7 @@ class Partial:
         """Remove the folder if this writer made it, and has not begun to publish it."""
         if self._found_head().get("token") == self._token and not self.is_publishing:
             self._remove()
+        self.sweep()
 
     # ---- locks ---------------------------------------------------------------------------------------
 

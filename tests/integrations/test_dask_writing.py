@@ -137,14 +137,18 @@ def test_a_worker_that_does_not_see_the_folder_says_so(client, tmp_path):
     """A worker with a disk of its own would write the weights there, and the checkpoint would hold zeros."""
 
     def hide():
-        fastinit.dask.writing.HEAD = "on a disk of another machine"
+        Path.seen, Path.read_bytes = Path.read_bytes, lambda path: b"what lies on a disk of its own"
 
-    (blind,) = client.run(hide, workers=[min(client.scheduler_info()["workers"])])
+    def show():
+        Path.read_bytes = Path.seen
+
+    workers = [min(client.scheduler_info()["workers"])]
+    (blind,) = client.run(hide, workers=workers)
     try:
         with pytest.raises(CheckpointError) as refused:
             fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
     finally:
-        client.restart()
+        client.run(show, workers=workers)
     assert "does not see" in str(refused.value)
     assert f"(workers {blind!r})" in str(refused.value)
     assert str(refused.value).endswith("nothing was changed")
@@ -154,11 +158,11 @@ def test_a_worker_that_does_not_see_the_folder_says_so(client, tmp_path):
 def test_a_worker_that_comes_later_is_looked_at_too(tmp_path):
     """A cluster that grows meanwhile: those that were asked first were others."""
     region = _regions(tmp_path)[0]
-    origin = Origin.of(os.path.dirname(region.path))
+    origin = Origin.of(Path(region.path).with_name("head.json"))
     assert _write(region, origin)
     with pytest.raises(FileNotFoundError, match="does not see"):
-        _write(region, replace(origin, head=b"another folder, on a disk of its own"))
-    Path(region.path).with_name("head.json").unlink()
+        _write(region, replace(origin, content=b"another folder, on a disk of its own"))
+    origin.head.unlink()
     with pytest.raises(FileNotFoundError, match="does not see"):
         _write(region, origin)
 
@@ -167,7 +171,7 @@ def test_a_worker_that_comes_later_is_looked_at_too(tmp_path):
 def test_a_worker_of_another_machine_waits_for_its_disk(machine, tmp_path, monkeypatch):
     """What the client syncs at the end are the pages of its own machine."""
     region, synced = _regions(tmp_path)[0], []
-    origin = Origin.of(os.path.dirname(region.path))
+    origin = Origin.of(Path(region.path).with_name("head.json"))
     monkeypatch.setattr(os, "fsync", synced.append)
     _write(region, origin if machine == "here" else replace(origin, machine="another boot"))
     assert len(synced) == (machine == "there")
@@ -180,7 +184,7 @@ def _regions(folder):
 
 
 def test_a_worker_of_another_version_says_so(tmp_path):
-    origin = Origin.of(os.path.dirname(_regions(tmp_path)[0].path))
+    origin = Origin.of(Path(_regions(tmp_path)[0].path).with_name("head.json"))
     assert origin.blindness() == ""
     assert "install one version" in replace(origin, version="0.0").blindness()
 
@@ -188,17 +192,18 @@ def test_a_worker_of_another_version_says_so(tmp_path):
 def test_an_error_of_a_worker_is_a_sentence_and_nothing_is_changed(client, tmp_path):
     """A full disk, met by a worker."""
 
-    def fill_up():
+    def limit(nbytes):
         import resource  # noqa: PLC0415
 
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes or hard, hard))
 
-    client.run(fill_up)
+    client.run(limit, 1000)
     try:
         with pytest.raises(CheckpointError, match=r"there is no room for its .* bytes.*nothing was changed$"):
             fastinit.dask.write_checkpoint(PLAN, tmp_path / "m.safetensors", client)
     finally:
-        client.restart()
+        client.run(limit, 0)
     assert list(tmp_path.iterdir()) == []
 
 
