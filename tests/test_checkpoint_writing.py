@@ -31,7 +31,7 @@ def test_memory_running_out_inside_a_fill_leaves_nothing(tmp_path, monkeypatch):
     def fail(*arguments, **options):
         raise fastinit.AllocationFailed(12)
 
-    monkeypatch.setattr("fastinit.writing.regions.fill", fail)
+    monkeypatch.setattr("fastinit._engine.stretches.fill", fail)
     with pytest.raises(fastinit.AllocationFailed):
         write_checkpoint(Plan.from_specs(SMALL, 17), tmp_path / "w")
     assert os.listdir(tmp_path) == []

@@ -59,7 +59,7 @@ def test_init_as_json_and_beside_memset(capsys, tmp_path, specs):
     assert (status, err) == (0, "")
     assert (facts["file"], facts["tensors"], facts["bytes"]) == (str(path), 2, path.stat().st_size)
     assert {"seconds", "fill_seconds", "gb_per_second", "memset_seconds", "ratio_to_memset"} <= facts.keys()
-    _, out, _ = run(capsys, "init", specs, "--memset", "--out", path)
+    _, out, _ = run(capsys, "init", specs, "--memset", "--force", "--out", path)
     assert "memset of the same size" in out
 
 
@@ -194,7 +194,7 @@ def test_a_tensor_no_rule_knows_is_refused_by_name(capsys, tmp_path):
 
 
 def test_ctrl_c_is_status_130_and_leaves_no_half_written_file(capsys, tmp_path, specs, monkeypatch, interrupted):
-    monkeypatch.setattr("fastinit.plan.Plan.array", interrupted)
+    monkeypatch.setattr("fastinit._engine.stretches.fill", interrupted)
     status, out, err = run(capsys, "init", specs, "--out", tmp_path / "w")
     assert (status, out) == (130, "")
     assert err == "fastinit: interrupted; nothing was changed\n"

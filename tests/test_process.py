@@ -174,7 +174,7 @@ def test_a_program_keeps_its_signals():
 
 STATUSES = [
     ("show specs.json", 0),
-    ("init specs.json --out made.safetensors", 0),
+    ("init specs.json --out made.safetensors --force", 0),
     ("verify good.safetensors", 0),
     ("verify damaged.safetensors", 1),
     ("diagnose good.safetensors", 0),

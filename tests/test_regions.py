@@ -86,6 +86,23 @@ def test_a_stretch_of_a_tensor_is_cut_into_boxes_in_order(shape, data):
     assert len(boxes) <= max(1, 2 * len(shape)), "one box a row would make a call for each"
 
 
+def test_a_region_that_nobody_has_written_keeps_the_files_from_their_names(tmp_path):
+    """An engine loses a task: zeros would stand where weights are, under a name that says complete."""
+    with writing(Plan.from_specs(LARGE, 17), tmp_path / "w") as work:
+        work.begin()
+        for region in work.regions[1:]:
+            work.record(region, write_region(region))
+        with pytest.raises(fastinit.CheckpointError, match="1 regions have not been recorded"):
+            work.finish()
+        assert os.listdir(tmp_path) == ["w.partial"], "an engine that goes on may mend it"
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_engine_cannot_ask_for_regions_of_what_has_none(tmp_path):
+    with pytest.raises(ValueError, match="format"), writing(model(a=3), tmp_path / "w", format="pt"):
+        pass
+
+
 # ---- checksums ---------------------------------------------------------------------------------------
 
 
@@ -178,7 +195,7 @@ def test_sizes_are_read_as_hugging_face_reads_them(text, size):
     assert as_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "GB", "-5GB", "5 Gb/s", "0", "1e3", "5PB", 0, -1])
+@pytest.mark.parametrize("text", ["", "GB", "-5GB", "5 Gb/s", "0", "1e3", "5PB", "9" * 400 + "TB", 0, -1])
 def test_a_size_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match="size"):
         as_size(text)

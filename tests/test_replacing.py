@@ -264,7 +264,7 @@ def test_a_checkpoint_may_be_initialized_again_in_its_own_place(capsys, tmp_path
 
 
 def test_an_interrupt_leaves_a_checkpoint_that_was_its_own_model(capsys, made, monkeypatch, interrupted):
-    monkeypatch.setattr("fastinit.writing.regions.fill", interrupted)
+    monkeypatch.setattr("fastinit._engine.stretches.fill", interrupted)
     with unchanged(made):
         status, _, err = run(capsys, "init", made, "--seed", 18, "--out", made, "--force")
     assert (status, err) == (130, "fastinit: interrupted; nothing was changed\n")

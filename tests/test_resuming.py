@@ -15,6 +15,7 @@ from conftest import ROOT, run, run_python
 
 from fastinit import CheckpointError, Plan, verify_checkpoint, write_checkpoint
 from fastinit.writing import partial
+from fastinit.writing.layout import laid_out
 from fastinit.writing.partial import Held, Lock
 
 SPECS = {f"layer.{i}.weight": {"dtype": "F32", "shape": [1024, 512]} for i in range(8)}
@@ -233,6 +234,20 @@ def test_shares_come_one_after_the_other_and_the_last_gives_the_names(tmp_path, 
     assert content(tmp_path / "w") == whole
 
 
+def test_two_writers_that_end_together_both_know_that_all_is_complete(tmp_path, whole, monkeypatch):
+    """The other one gives the names first: without its journals, every share seemed to be missing."""
+    write_checkpoint(plan(), tmp_path / "w", shard="1/2", **SHARDED)
+    finish = partial.Partial.finish
+
+    def and_the_other_is_faster(self, share):
+        finish(self, share)
+        self.publish(laid_out(plan(), "safetensors", "w", 5_000_000), (), ())
+
+    monkeypatch.setattr(partial.Partial, "finish", and_the_other_is_faster)
+    assert write_checkpoint(plan(), tmp_path / "w", shard="2/2", **SHARDED).unfinished == ()
+    assert content(tmp_path / "w") == whole
+
+
 def test_all_shares_can_be_finished_by_one_writer(tmp_path, whole):
     """A node is gone for good: its share must not need a job of the same size."""
     write_checkpoint(plan(), tmp_path / "w", shard="1/3", **SHARDED)
@@ -396,12 +411,9 @@ def test_memory_does_not_grow_with_the_model(tmp_path):
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
         def write(rows, name):
             specs = {"w.weight": {"dtype": "BF16", "shape": [rows, 4096]}}
-            fastinit.write_checkpoint(
-                fastinit.Plan.from_specs(specs, 17), f"{sys.argv[1]}/{name}", shard=(1, rows >> 9)
-            )
-            fastinit.write_checkpoint(
-                fastinit.Plan.from_specs(specs, 17), f"{sys.argv[1]}/{name}", shard=(1, rows >> 9)
-            )
+            plan = fastinit.Plan.from_specs(specs, 17)
+            fastinit.write_checkpoint(plan, f"{sys.argv[1]}/{name}", shard=(1, rows >> 9))
+        write(1024, "small")
         before = peak()
         write(65536, "large")  # 512 MB in one tensor, of which 4 MB are written
         fastinit.write_checkpoint(fastinit.Plan.from_specs(

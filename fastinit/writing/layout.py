@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._engine.checks import as_choice
 from .._engine.parts import Array
 from .._files.index import is_file_name
 from .._files.safetensors import encode_header
@@ -26,6 +27,9 @@ from .regions import CHUNK_BYTES, Piece, Region
 
 METADATA_PREFIX = "fastinit."
 """Of the keys in a header's metadata that hold the plan."""
+
+LAID_OUT = ("safetensors", "npy")
+"""The formats that regions can be written of."""
 
 STEM = "model"
 """Of the files in a folder, as Hugging Face's libraries look for them."""
@@ -139,7 +143,7 @@ def laid_out(plan: Plan, format: str, name: str, most: int | None) -> Layout:
     ValueError
         If the format has no shards.
     """
-    if format == "npy":
+    if as_choice(format, LAID_OUT, "format to write by regions") == "npy":
         if most is not None:
             raise ValueError(
                 "--format npy is one file a tensor already; leave out max_shard_size (--max-shard-size)"

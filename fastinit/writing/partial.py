@@ -260,8 +260,9 @@ class Partial:
 
     @property
     def unfinished(self) -> list[Share]:
-        """The shares that are not complete."""
-        return [share for share in self.shares[0].all if _DONE not in self.recorded(share)]
+        """The shares that are not complete; none where another writer has published the files meanwhile."""
+        found = [share for share in self.shares[0].all if _DONE not in self.recorded(share)]
+        return found if self.exists else []
 
     # ---- publishing ----------------------------------------------------------------------------------
 

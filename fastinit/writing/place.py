@@ -33,12 +33,15 @@ class Place:
         The names that are taken, and by what.
     stale : tuple of str
         Other files of a model there, which a reader would take instead of the new ones, or with them.
+    is_made : bool
+        Whether the folder is made where there is none: the user has named it, and not a file in it.
     """
 
     target: Path
     folder: Path
     olds: dict[str, os.stat_result]
     stale: tuple[str, ...]
+    is_made: bool
 
     @classmethod
     def of(cls, target: Path, layout: Layout, may_be_folder: bool = False) -> Place:
@@ -63,7 +66,7 @@ class Place:
             old = path.stat() if may_be_folder and path.is_dir() else old_file(path)
             if old is not None:
                 olds[name] = old
-        return cls(target, folder, olds, tuple(_rivals(folder, layout)))
+        return cls(target, folder, olds, tuple(_rivals(folder, layout)), layout.is_folder)
 
     def refuse_taken(self) -> None:
         """Refuse to replace anything."""
@@ -90,9 +93,9 @@ class Place:
     @contextlib.contextmanager
     def made(self) -> Iterator[None]:
         """Make the folder where there is none, and take it away again where the context fails and it is empty."""
-        is_new = not self.folder.is_dir()
+        is_new = self.is_made and not self.folder.is_dir()
         try:
-            if is_new and self.folder.parent.is_dir():
+            if is_new:
                 self.folder.mkdir(exist_ok=True)
             yield
         except BaseException:

@@ -56,6 +56,7 @@ class Writing:
         self.regions = list(self._own())
         self.size = sum(region.nbytes for region in self.regions)
         self.kept = 0
+        self._unwritten = {region.number for region in self.regions}
         self._names = {os.path.basename(region.path) for region in self.regions}
 
     @property
@@ -88,6 +89,7 @@ class Writing:
         else:
             self._keep(threads)
             self._reserve()
+        self._unwritten = {region.number for region in self.regions}
 
     def _keep(self, threads: int | None) -> None:
         """Leave out what the journals say is done, where the files have the checksums that stand there."""
@@ -95,9 +97,11 @@ class Writing:
         listed = [region for region in self.regions if str(region.number) in told and os.path.exists(region.path)]
         found = in_order(checksum_of, listed, count=threads_for(listed, threads))
         right = {r.number: c for r, c in zip(listed, found, strict=True) if told[str(r.number)] == c}
-        for share in self._partial.shares:
-            mine = {number: text for number, text in right.items() if self._shares[number] == share}
-            self._partial.begin_journal(share, mine)
+        by_share: dict[Share, dict[int, str]] = {share: {} for share in self._partial.shares}
+        for number, checksum in right.items():
+            by_share[self._shares[number]][number] = checksum
+        for share, kept in by_share.items():
+            self._partial.begin_journal(share, kept)
         self.regions = [region for region in self.regions if region.number not in right]
         self.kept = self.size - sum(region.nbytes for region in self.regions)
 
@@ -122,6 +126,7 @@ class Writing:
     def record(self, region: Region, checksum: str) -> None:
         """Write down that a region is done, with the checksum that `write_region` returned."""
         self._partial.record(self._shares[region.number], region.number, checksum)
+        self._unwritten.discard(region.number)
 
     def finish(self) -> tuple[str, ...]:
         """Put all on the disk, and give the files their names if no share is missing; return those that are.
@@ -129,10 +134,14 @@ class Writing:
         Raises
         ------
         CheckpointError
-            If another process has changed the size of a file.
+            If a region was not recorded, or another process has changed the size of a file.
         """
         if self._is_complete:
             return ()
+        if self._unwritten:
+            raise CheckpointError(
+                f"cannot write {self._place.target}: {len(self._unwritten):,} regions have not been recorded"
+            )
         if not self._partial.is_publishing:
             for file in self.layout.files:
                 if file.name in self._names:
@@ -257,13 +266,12 @@ def _partial(plan: Plan, layout: Layout, place: Place, share: Share) -> Partial:
 
 @contextlib.contextmanager
 def _kept(partial: Partial, keep: bool) -> Iterator[None]:
-    """Remove the half-written files where the context fails, unless somebody is to go on with them."""
+    """Remove what is half-written when the context ends, unless somebody is to go on with it."""
     try:
         yield
-    except BaseException:
+    finally:
         if not keep:
             partial.abandon()
-        raise
 
 
 def _reason(error: OSError | OverflowError, size: int) -> str:

@@ -15,11 +15,12 @@ from .._engine.checks import as_choice
 from .._engine.threads import as_threads, in_order
 from ..plan import Plan
 from ..replay import Progress
+from .layout import LAID_OUT
 from .regions import write_region
 from .under_way import Writing, refuse_missing, threads_for, told, writing
 from .whole import WHOLE, write_whole
 
-FORMATS = ("safetensors", "npy", *WHOLE)
+FORMATS = (*LAID_OUT, *WHOLE)
 """What a checkpoint can be written as."""
 
 
