@@ -21,7 +21,7 @@ test: $(VENV)/.built-test
 
 # Real models of other libraries, an absent one counted as a failure.
 integrations: $(VENV)/.built-torch-peers
-	FASTINIT_REQUIRE_PEERS=torch,transformers,timm,diffusers,peft,safetensors,accelerate,huggingface_hub,jax,flax,equinox,haiku,keras,zarr \
+	FASTINIT_REQUIRE_PEERS=torch,transformers,timm,diffusers,peft,safetensors,accelerate,huggingface_hub,jax,flax,equinox,haiku,keras,zarr,dask,distributed \
 	    $(BIN)/python -m pytest -q -n auto tests/integrations
 
 accuracy: $(VENV)/.built-test

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ._engine.dtypes import FLOAT_NAMES
@@ -92,11 +94,28 @@ nearest even. A refused or interrupted call leaves the generator as it was.
 """
 
 
-def documented(about: str, signature: inspect.Signature) -> str:
-    """Return a numpydoc docstring: `about`, with the meaning of every argument before its first section."""
+def documented(
+    about: str,
+    signature: inspect.Signature,
+    meaning: Mapping[str, str] = MappingProxyType({}),
+    shared: str = _SHARED,
+) -> str:
+    """Return a numpydoc docstring: `about`, with the meaning of every argument before its first section.
+
+    Parameters
+    ----------
+    about : str
+        What the function does, and sections of its own.
+    signature : inspect.Signature
+        Its arguments.
+    meaning : mapping of str to str, optional
+        Arguments that mean something else here than in `MEANING`.
+    shared : str, optional
+        Sections that it shares with others of its kind.
+    """
     intro, *sections = re.split(r"\n\n(?=\w+\n---)", inspect.cleandoc(about))
-    arguments = "\n".join(f"{name} : {MEANING[name]}" for name in signature.parameters)
-    return "\n\n".join([intro, f"Parameters\n----------\n{arguments}", _SHARED.rstrip(), *sections]) + "\n"
+    arguments = "\n".join(f"{name} : {meaning.get(name) or MEANING[name]}" for name in signature.parameters)
+    return "\n\n".join([intro, f"Parameters\n----------\n{arguments}", shared.rstrip(), *sections]) + "\n"
 
 
 def refuse_unbound(

@@ -16,7 +16,7 @@ LISTS = {
 }
 """{package: the stub that lists its public names}"""
 
-FRAMEWORKS = {"fastinit.torch": "torch", "fastinit.jax": "jax", "fastinit.keras": "keras"}
+FRAMEWORKS = {"fastinit.torch": "torch", "fastinit.jax": "jax", "fastinit.keras": "keras", "fastinit.dask": "dask"}
 
 
 def imported(package):
@@ -131,6 +131,15 @@ def test_without_its_framework_a_package_names_the_extra_and_the_rest_works(pack
     )
     ended = run_python("-c", hide + "import fastinit; fastinit.zeros(2, out=[1, 2])")
     assert "TypeError: out must be a numpy array" in ended.stderr
+
+
+def test_without_dask_the_command_line_names_the_extra():
+    hide = "import sys; sys.modules['dask'] = None; from fastinit.cli.main import main; "
+    ended = run_python(
+        "-c", hide + "sys.exit(main(['init', 'resnet-50', '--seed', '1', '--out', 'x', '--dask', 'y']))"
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "fastinit: fastinit.dask needs dask: pip install 'fastinit-weights[dask]'\n"
 
 
 @pytest.mark.parametrize(("package", "framework"), FRAMEWORKS.items())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._process import Stoppable
@@ -56,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="safetensors (default); npy, a folder of a file a tensor; zarr, a group; pt, what torch loads",
     )
     parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="let the workers of this scheduler write (tcp://host:8786, or its file scheduler.json), on a file "
+        "system that they share; 'threads' and 'processes' are clusters on this machine",
+    )
+    parser.add_argument(
         "--given",
         metavar="FILE",
         help="the .safetensors file that holds the data which a plan gives by digest: tables, masks",
@@ -66,17 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the model and print the time that took."""
-    from ..writing import write_checkpoint  # noqa: PLC0415
-
     refuse_overwriting(options, _texts(options))
+    write = _writer(options)
     plan = _complete(plan_of(options), options.given)
     with Stoppable(), Progress("init", options.quiet) as progress:
-        written = write_checkpoint(
+        written = write(
             plan,
             options.out,
-            progress,
+            progress=progress,
             max_shard_size=options.max_shard_size,
-            shard=options.shard,
             resume=options.resume,
             force=options.force,
             format=options.format,
@@ -89,6 +95,19 @@ def run(options: argparse.Namespace) -> int:
         lines.append(line)
     print_either(options, facts, lines)
     return GOOD
+
+
+def _writer(options: argparse.Namespace) -> Callable[..., Written]:
+    """Return what writes: this process, or the workers of a cluster."""
+    if options.dask is None:
+        from ..writing import write_checkpoint  # noqa: PLC0415
+
+        return partial(write_checkpoint, shard=options.shard)
+    if options.shard is not None:
+        raise ValueError("--dask divides the work itself; leave out --shard")
+    from ..dask import write_checkpoint as write_by_dask  # noqa: PLC0415
+
+    return partial(write_by_dask, client=options.dask)
 
 
 def _texts(options: argparse.Namespace) -> list[str]:

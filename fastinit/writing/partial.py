@@ -101,6 +101,11 @@ class Partial:
     # ---- the folder ----------------------------------------------------------------------------------
 
     @property
+    def head(self) -> Path:
+        """The file that says what is written here, and no other half-written checkpoint has the same."""
+        return self.path / _HEAD
+
+    @property
     def exists(self) -> bool:
         """Whether there is a half-written checkpoint."""
         return (self.path / _HEAD).exists()

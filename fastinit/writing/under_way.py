@@ -60,6 +60,11 @@ class Writing:
         self._unwritten = {region.number for region in self.regions}
         self._names = {os.path.basename(region.path) for region in self.regions}
 
+    @property
+    def head(self) -> Path:
+        """A file beside those of the regions: who reads the same in it sees the same folder."""
+        return self._partial.head
+
     def _own(self) -> Iterator[Region]:
         """Yield the regions of this writer's shares: a share's bytes follow one another."""
         shares, done, total = self._partial.shares, 0, self.layout.nbytes

@@ -1,5 +1,6 @@
-"""torchvision beside a torch for CPUs: its operators do not load there, and no test calls one of them.
+"""A cluster of dask; and torchvision beside a torch for CPUs.
 
+Its operators do not load there, and no test calls one of them.
 PyPI's torchvision for Linux is built for CUDA. timm and transformers import it, and its Python code asks for the
 names of its operators; so they get names.
 """
@@ -7,6 +8,9 @@ names of its operators; so they get names.
 import ctypes
 import importlib.util
 from pathlib import Path
+
+import pytest
+from conftest import peer
 
 NAMES = ("nms", "qnms", "roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
 
@@ -28,3 +32,22 @@ if found is not None and found.origin is not None:
         for name in NAMES:
             for each in (name, f"_{name}_backward"):
                 operators.define(f"{each}() -> Tensor")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A client of a cluster of two processes, which are started again when they die."""
+    dask, distributed = peer("dask"), peer("distributed")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 10}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as processes,
+        distributed.Client(processes) as found,
+    ):
+        yield found
+
+
+@pytest.fixture
+def client(cluster):
+    """The client, once both processes are there."""
+    cluster.wait_for_workers(2, timeout=60)
+    return cluster
