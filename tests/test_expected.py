@@ -206,6 +206,6 @@ def test_no_bundled_model_in_float8_is_accused(tmp_path, model):
             reduced[name] = {"dtype": tensor.dtype.tag, "shape": shape}
     path = tmp_path / "w.safetensors"
     for dtype in NUMPY:
-        fastinit.write_checkpoint(fastinit.Plan.from_specs(reduced, 17, dtype=dtype), path)
+        fastinit.write_checkpoint(fastinit.Plan.from_specs(reduced, 17, dtype=dtype), path, force=True)
         found = diagnose(path)
         assert found, found.findings

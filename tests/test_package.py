@@ -155,7 +155,8 @@ def test_without_the_extras_a_whole_model_is_written_verified_and_shown(tmp_path
     """The main path needs numpy alone: a bare machine of a cluster has nothing else."""
     code = HIDE + (
         "from fastinit.cli.main import main; "
-        "sys.exit(any([main(['init', 'specs.json', '--dtype', DTYPE, '--out', 'w']), main(['verify', 'w']), "
+        "sys.exit(any([main(['init', 'specs.json', '--dtype', DTYPE, '--force', '--out', 'w']), "
+        "main(['verify', 'w']), "
         "main(['show', 'specs.json']), main(['report'])]))"
     )
     (tmp_path / "specs.json").write_text('{"a.weight": {"dtype": "F32", "shape": [3, 3]}}')

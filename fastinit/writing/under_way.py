@@ -20,6 +20,7 @@ from .._engine.threads import in_order
 from .._files.replacing import give
 from ..errors import CheckpointError
 from ..plan import Plan
+from ..replay import Progress
 from .layout import STEM, File, Layout, laid_out
 from .options import as_share, as_size
 from .partial import Partial, Share
@@ -75,8 +76,15 @@ class Writing:
                 yield region
             done += region.nbytes
 
-    def begin(self, threads: int | None = None) -> None:
+    def begin(self, threads: int | None = None, progress: Progress | None = None) -> None:
         """Look what is done already, make the files, and claim the room that is missing.
+
+        Parameters
+        ----------
+        threads : int, optional
+            How many read what an earlier write has done.
+        progress : callable, optional
+            Told of what is kept, as `write_checkpoint` tells it.
 
         Raises
         ------
@@ -87,23 +95,28 @@ class Writing:
             self.regions.clear()
             self.kept = self.size
         else:
-            self._keep(threads)
+            self._keep(threads, progress)
             self._reserve()
         self._unwritten = {region.number for region in self.regions}
 
-    def _keep(self, threads: int | None) -> None:
+    def _keep(self, threads: int | None, progress: Progress | None) -> None:
         """Leave out what the journals say is done, where the files have the checksums that stand there."""
         told = {n: c for share in self._partial.shares for n, c in self._partial.recorded(share).items()}
         listed = [region for region in self.regions if str(region.number) in told and os.path.exists(region.path)]
         found = in_order(checksum_of, listed, count=threads_for(listed, threads))
-        right = {r.number: c for r, c in zip(listed, found, strict=True) if told[str(r.number)] == c}
+        right = dict[int, str]()
+        for region, checksum in zip(listed, found, strict=True):
+            if told[str(region.number)] == checksum:
+                right[region.number] = checksum
+                self.kept += region.nbytes
+                if progress is not None:
+                    progress(self.kept, self.size, region.label)
         by_share: dict[Share, dict[int, str]] = {share: {} for share in self._partial.shares}
         for number, checksum in right.items():
             by_share[self._shares[number]][number] = checksum
         for share, kept in by_share.items():
             self._partial.begin_journal(share, kept)
         self.regions = [region for region in self.regions if region.number not in right]
-        self.kept = self.size - sum(region.nbytes for region in self.regions)
 
     def _reserve(self) -> None:
         folder, files = self._partial.path, self._files()

@@ -74,7 +74,7 @@ def write_checkpoint(
     path : str or path
         The file; with `max_shard_size`, and for ``"npy"`` and ``"zarr"``, the folder of files.
     progress : callable, optional
-        Called with (bytes done, bytes in all, name of a tensor) after every region of a file.
+        Called with (bytes done, bytes in all, name of a tensor) after every region that is written or kept.
     max_shard_size : int or str, optional
         Cut the model into shards of at most so many bytes (``"5GB"``, ``"500MiB"``) with an index, as Hugging
         Face's libraries do: ``model-00001-of-00005.safetensors``. A larger tensor gets a shard for itself.
@@ -129,7 +129,7 @@ def write_checkpoint(
     with writing(
         plan, path, max_shard_size=max_shard_size, shard=shard, resume=resume, force=force, format=format
     ) as work:
-        work.begin(count)
+        work.begin(count, progress)
         fill_began = time.perf_counter()
         _write_regions(work, progress, count)
         fill_seconds = time.perf_counter() - fill_began
