@@ -10,7 +10,7 @@ from .._engine.cpus import default_threads
 
 try:
     from distributed import Client, KilledWorker, LocalCluster, as_completed, default_client
-except ModuleNotFoundError as error:
+except ImportError as error:
     raise ImportError("writing by a cluster needs distributed: pip install 'fastinit-weights[dask]'") from error
 
 __all__ = ["Client", "ClientLike", "KilledWorker", "as_completed", "connected"]

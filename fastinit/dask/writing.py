@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .. import __version__
 from .._engine.checks import as_choice
@@ -26,7 +26,9 @@ from ..replay import Progress
 from ..writing import Region, Writing, Written, write_region, writing
 from ..writing.whole import WHOLE
 from ..writing.writer import FORMATS
-from .clients import Client, ClientLike, KilledWorker, as_completed, connected
+
+if TYPE_CHECKING:
+    from .clients import Client, ClientLike
 
 RETRIES = 3
 """How often a region is tried again after an error."""
@@ -91,6 +93,8 @@ def write_checkpoint(
     >>> bool(found), written.files
     (True, ('w.safetensors',))
     """
+    from .clients import connected  # noqa: PLC0415  # distributed, which arrays do without
+
     if as_choice(format, FORMATS, "format") in WHOLE:
         raise ValueError(f"--format {format} is written by one writer at once; leave out --dask, and client=")
     began = time.perf_counter()
@@ -105,6 +109,8 @@ def write_checkpoint(
 
 
 def _write_regions(cluster: Client, work: Writing, progress: Progress | None, retries: int) -> None:
+    from .clients import as_completed  # noqa: PLC0415
+
     done = work.kept
 
     def tell(region: Region, checksum: str) -> None:
@@ -219,6 +225,8 @@ def _check_workers(answers: dict[str, str | Exception]) -> None:
 @contextlib.contextmanager
 def _failures_told() -> Iterator[None]:
     """Raise what is peculiar to dask as an error of the system, which `writing` puts into a sentence."""
+    from .clients import KilledWorker  # noqa: PLC0415
+
     try:
         yield
     except KilledWorker as error:
