@@ -108,7 +108,9 @@ def test_the_wheels_metadata_asks_for_numpy_alone(wheel):
     needed = [line for line in lines if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert needed == ["Requires-Dist: numpy>=2"]
     extra = [line.partition("; ")[0].split(" ")[1] for line in lines if line.endswith('extra == "all"')]
-    assert extra == ["fastinit-weights[dtypes,figures,safetensors]"], "`all` is for users: no linter, no test"
+    assert extra == ["fastinit-weights[dtypes,figures,progress,safetensors,zarr]"], (
+        "`all` is for users: no linter, no test"
+    )
     assert "Requires-Python: >=3.11" in lines
     assert "License-Expression: MIT AND CC-BY-4.0" in lines
     assert [line for line in lines if line.startswith("License-File")] == [
