@@ -35,6 +35,13 @@ def test_every_command_named_exists(page):
     assert named <= COMMANDS.keys()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_test_named_exists(page):
+    """A promise that names the test that holds it, and the test is gone."""
+    for name in re.findall(r"`(tests/[^`\s]+)`", page.read_text()):
+        assert list(ROOT.glob(name)), name
+
+
 def listed():
     """The files of the architecture's tree; ``name.h .c`` stands for both."""
     page = (ROOT / "docs" / "architecture.md").read_text()
