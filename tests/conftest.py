@@ -97,9 +97,8 @@ def run_python(*arguments, **options):
         env=env,
         text=True,
         capture_output=True,
-        timeout=60,
         check=False,
-        **{"cwd": ROOT, **options},
+        **{"cwd": ROOT, "timeout": 60, **options},
     )
 
 

@@ -361,5 +361,5 @@ def test_the_examples_of_the_docstrings_run(module):
 def test_the_examples_of_the_page_run():
     for library in ("flax", "equinox"):
         peer(library)
-    ended = run_python("-m", "doctest", "docs/jax.md", env={"PYTHONPATH": str(ROOT)})
+    ended = run_python("-m", "doctest", "docs/jax.md", env={"PYTHONPATH": str(ROOT)}, timeout=600)
     assert (ended.returncode, ended.stdout) == (0, "")

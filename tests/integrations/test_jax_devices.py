@@ -29,7 +29,7 @@ EXPECTED = {
 def made():
     script = str(Path(__file__).with_name("eight_devices.py"))
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
-    ended = run_python(script, env={**flags, "PYTHONPATH": str(ROOT)})
+    ended = run_python(script, env={**flags, "PYTHONPATH": str(ROOT)}, timeout=600)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return json.loads(ended.stdout)
 

@@ -44,7 +44,9 @@ def made(request):
         if importlib.util.find_spec(name) is None:  # not imported here: that would choose a backend
             peer(name)
     script = str(Path(__file__).with_name("keras_models.py"))
-    ended = run_python(script, request.param, env={"KERAS_BACKEND": request.param, "PYTHONPATH": str(ROOT)})
+    ended = run_python(
+        script, request.param, env={"KERAS_BACKEND": request.param, "PYTHONPATH": str(ROOT)}, timeout=600
+    )
     assert ended.returncode == 0, ended.stderr[-3000:]
     return request.param, json.loads(ended.stdout.splitlines()[-1])
 
@@ -152,5 +154,5 @@ def test_one_initializer_for_two_variables_gives_equal_weights_and_init_model_do
 
 def test_the_examples_of_the_page_run(made):
     env = {"KERAS_BACKEND": made[0], "PYTHONPATH": str(ROOT)}
-    ended = run_python("-m", "doctest", "docs/keras.md", env=env)
+    ended = run_python("-m", "doctest", "docs/keras.md", env=env, timeout=600)
     assert (ended.returncode, ended.stdout) == (0, "")
