@@ -58,6 +58,8 @@ class Escapes(TorchFunctionMode):  # type: ignore[misc]  # torch has no types he
         result = func(*args, **kwargs)
         if func == _SET_DATA:
             self._recorder.count_version(args[0], more=0)
+        elif func is torch.asarray and isinstance(args[0], torch.UntypedStorage):  # a file's, and not numpy's
+            self._recorder.lifted(result, is_shared=False)
         return result
 
 

@@ -64,17 +64,23 @@ class Watch:
         inner = {id(child) for module in alive for child in module.modules() if child is not module}
         return [module for module in alive if id(module) not in inner]
 
+    def tensors(self) -> Iterator[Any]:
+        """Yield the parameters and buffers of all modules that were seen."""
+        for module in _alive(self._seen):
+            yield from (tensor for inner in module.modules() for tensor in _own_tensors(inner))
+
     def made_elsewhere(self) -> frozenset[int]:
         """Return the ids of the tensors of modules that other threads made meanwhile."""
-        return frozenset(
-            id(tensor)
-            for module in _alive(self._elsewhere)
-            for tensor in (*module._parameters.values(), *module._buffers.values())
-        )
+        return frozenset(id(tensor) for module in _alive(self._elsewhere) for tensor in _own_tensors(module))
 
 
 def _alive(seen: dict[int, weakref.ref[Module]]) -> list[Module]:
     return [module for module in (reference() for reference in seen.values()) if module is not None]
+
+
+def _own_tensors(module: Module) -> list[Any]:
+    held = (*module._parameters.values(), *module._buffers.values())
+    return [tensor for tensor in held if tensor is not None]
 
 
 class Named(NamedTuple):

@@ -98,6 +98,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         super().__init__()
         self.seed = seed
         self.is_eager = is_eager
+        self.weights: Callable[[], Iterable[Tensor]] = tuple
         self.pinned: set[Draw] = set()
         self.readers: dict[Draw, str] = {}
         self.streams: dict[Draw | None, str] = {}
@@ -178,11 +179,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         return tensor
 
     def _kept_history(self, tensor: Tensor, *, is_older: bool) -> History:
-        """Return the history of a tensor's storage, a new one where it had none."""
+        """Return the history of a tensor's storage, a new one where it had none.
+
+        Torch may not resize memory that numpy owns or has seen, nor what it loaded from a file: that is a weight.
+        """
         address = address_of(tensor)
         if address not in self._kept:
             storage = tensor.untyped_storage()
-            is_shared = not storage.resizable()  # as numpy's memory never is
+            is_shared = not storage.resizable() and address not in map(address_of, self.weights())
             history = History(storage.nbytes(), is_older=is_older, is_shared=is_shared)
             history.append(_held_before(tensor, storage.nbytes()))
             self._kept[address] = Kept(StorageWeakRef(storage), history)
@@ -206,6 +210,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         return Draw(self._draws)
 
     # ---- memory that leaves torch ----
+
+    def lifted(self, tensor: Tensor, *, is_shared: bool = True) -> None:
+        """Note whose memory a tensor has that was made of other data."""
+        if not tensor.untyped_storage().resizable():
+            self._kept_history(tensor, is_older=True).is_shared = is_shared
 
     def read(self, tensor: Tensor, reader: str) -> Computed:
         """Give a tensor its values, as no history can follow where they go; return what they are."""
@@ -280,7 +289,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         return sum(
             kept.history.is_older and bool(draws_in(kept.history.all_contents()))
             for address, kept in self._kept.items()
-            if address not in addresses and not kept.reference.expired()
+            if address not in addresses and not (kept.history.is_shared or kept.reference.expired())
         )
 
     def is_written_elsewhere(self, tensor: Tensor) -> bool:
@@ -355,6 +364,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
 
     def run(self, call: Call) -> Any:
         """Run an operation for real, and note what became of tensors that depend on draws."""
+        if call.name == "lift_fresh":
+            self.lifted(call.args[0])
         if _is_view(call.func) and all(is_noted(tensor) for tensor in _tensors_in(call.args)):
             return call.run()
         read = self._settled(call)

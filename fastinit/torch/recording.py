@@ -40,11 +40,12 @@ class Recording:
         self._started = 0
         self._tensors: list[list[Resolved]] = []
         self._seed = 0
+        self._is_read = False
 
     def finish(self, recorder: Recorder, models: list[Module]) -> None:
         """Decide what every tensor is, once the models are built."""
         self.models, self._started = drawn_first(recorder, models)
-        self._seed = recorder.seed
+        self._seed, self._is_read = recorder.seed, bool(recorder.pinned)
         named = [
             (entry, f"{number}/{entry.name}" if number else entry.name)
             for number, model in enumerate(self.models)
@@ -111,6 +112,11 @@ class Recording:
             raise PlanError(
                 f"{counted(len(computed), 'tensor')} ({computed[0]!r} the first) were computed from draws of seed "
                 f"{self._seed}, as no plan expresses them; for a plan of seed {seed} use record(seed={seed})"
+            )
+        if self._is_read and seed != self._seed:
+            raise PlanError(
+                f"the code read weights of seed {self._seed} as numbers, which may have decided others; for a plan "
+                f"of seed {seed} use record(seed={seed})"
             )
 
     def _number(self, model: Module | None) -> int:

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import SupportsIndex
 
+import torch
+
 from .._engine.checks import as_choice, as_u64
 from . import copies, operations  # noqa: F401  # they teach the recorder torch's operations
 from .escapes import Escapes
@@ -106,7 +108,10 @@ def fast_init(seed: SupportsIndex, *, by: str = "name", model: Module | None = N
 
 @contextlib.contextmanager
 def _recorded(recorder: Recorder, recording: Recording, model: Module | None) -> Iterator[None]:
+    if not isinstance(model, torch.nn.Module | None):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     watch, others = Watch(model), OtherGenerators()
+    recorder.weights = watch.tensors
     watch.start()
     try:
         with recorder, Escapes(recorder):
