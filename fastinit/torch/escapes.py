@@ -1,4 +1,4 @@
-"""The function mode that sees a tensor's memory leave torch: numpy, an address, a pickle. The dispatcher does not."""
+"""The function mode that sees memory leave torch: numpy, an address, a pickle. The dispatcher does not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COMPARED = (
 
 _READ = _functions("tolist")
 _LOOPS = _functions("apply_", "map_", "map2_")
-_SET_DATA = torch.Tensor.data.__set__  # type: ignore[attr-defined]
+_SET_DATA = torch.Tensor.data.__set__
 
 
 class Escapes(TorchFunctionMode):  # type: ignore[misc]  # torch has no types here

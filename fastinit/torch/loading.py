@@ -57,8 +57,8 @@ def init_module(
 
     Notes
     -----
-    Nothing is written, and nothing given memory, where any of these errors is raised. A tensor keeps its dtype: bfloat16 weights are the planned ones rounded. Buffers that the plan does not name
-    keep their values.
+    Nothing is written, and no tensor gets memory, where one of these errors is raised. A tensor keeps its dtype:
+    bfloat16 weights are the planned ones rounded. Buffers that the plan does not name keep their values.
 
     Examples
     --------
@@ -140,11 +140,10 @@ def _check(plan: Plan, tables: dict[str, Any], held: dict[str, Named], names: se
 def _check_writable(tensor: Any, planned: PlannedTensor) -> None:
     """Raise now what writing the tensor would raise, when others might be written already."""
     for local in (local for local, _ in shards(tensor) if local.numel() and not planned.is_given):
-        dtype = refuse_unwritable(local)
         try:
-            planned.distribution.prepare(dtype)
-        except DistributionError as error:
-            raise DistributionError(f"tensor {planned.name!r}: {error}") from error
+            planned.distribution.prepare(refuse_unwritable(local))
+        except (DistributionError, TypeError, RuntimeError) as error:
+            raise type(error)(f"tensor {planned.name!r}: {error}") from error
 
 
 def _needs_values(tensor: Any) -> bool:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch._ops import HigherOrderOperator
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .._engine.fill import fill
@@ -23,40 +21,11 @@ from .._engine.initializer import Distribution
 from .._engine.streams import stream_state
 from ..errors import InitializationError
 from . import frames
+from .calls import Call, is_view, tensors_in, written_by
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
 from .histories import History, Region, Write, draws_in, region_of
 from .inside import answered, promised
 from .targets import holds_others, is_plain_class, stored_dtype, writing
-
-
-class Call(NamedTuple):
-    """An operation of torch and its arguments."""
-
-    func: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        """Torch's name of it."""
-        return str(self.func.name()).removeprefix("aten::").partition(".")[0]
-
-    def run(self) -> Any:
-        """Let torch do it."""
-        return self.func(*self.args, **self.kwargs)
-
-    def given(self, position: int, argument: Any) -> Any:
-        """Return an argument by its place or name, or its default."""
-        if position < len(self.args):
-            return self.args[position]
-        return self.kwargs.get(argument.name, argument.default_value)
-
-    def numbers(self, *defaults: tuple[str, float]) -> list[float]:
-        """Return the arguments after the first as floats, with their names and defaults."""
-        return [
-            float(self.args[place] if len(self.args) > place else self.kwargs.get(name, default))
-            for place, (name, default) in enumerate(defaults, 1)
-        ]
 
 
 Rule = Callable[["Recorder", Call], Any]
@@ -226,14 +195,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         return held
 
     def share(self, tensor: Tensor, reader: str) -> None:
-        """Give a tensor its values for good: from now on code may read and write them where torch does not see it."""
+        """Give a tensor its values for good: code may read and write them now where torch does not see it."""
         self.read(tensor, reader)
         if is_noted(tensor) and not holds_others(tensor) and not tensor.is_meta:
             self._kept_history(tensor, is_older=True).is_shared = True
             self._make_real(tensor, reader)
 
     def loop(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function that gives the elements of tensors to Python, and writes what comes back into the first."""
+        """Run a function that gives the elements of tensors to Python, and writes the answers into the first."""
         before = self.pinned | frozenset()
         held = mixed([self.read(tensor, func.__name__) for tensor in args if isinstance(tensor, torch.Tensor)])
         result = func(*args, **kwargs)
@@ -284,13 +253,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         return bool(held.draws) or held.is_random
 
     def strays(self, named: Iterable[Tensor]) -> int:
-        """Count the storages that were there before, were drawn, and are none of these tensors'."""
-        addresses = {address_of(tensor) for tensor in named}
-        return sum(
-            kept.history.is_older and bool(draws_in(kept.history.all_contents()))
-            for address, kept in self._kept.items()
-            if address not in addresses and not (kept.history.is_shared or kept.reference.expired())
-        )
+        """Count the storages that were there before, and hold draws that none of these tensors holds."""
+        alive = [history for history in self.alive() if history.is_older and not history.is_shared]
+        drawn = [draws for history in alive if (draws := draws_in(history.all_contents()))]
+        known = draws_in([content for tensor in named for content in self.held(tensor)]) if drawn else frozenset()
+        return sum(not draws & known for draws in drawn)
 
     def is_written_elsewhere(self, tensor: Tensor) -> bool:
         """Say whether another thread wrote into a tensor; False where that cannot be known."""
@@ -366,7 +333,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         """Run an operation for real, and note what became of tensors that depend on draws."""
         if call.name == "lift_fresh":
             self.lifted(call.args[0])
-        if _is_view(call.func) and all(is_noted(tensor) for tensor in _tensors_in(call.args)):
+        if is_view(call.func) and all(is_noted(tensor) for tensor in tensors_in(call.args)):
             return call.run()
         read = self._settled(call)
         if call.name in _TO_PYTHON:  # no history can follow a number
@@ -374,14 +341,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         is_random = torch.Tag.nondeterministic_seeded in call.func.tags and call.kwargs.get("generator") is None
         result = self._at_random(call) if is_random else call.run()
         content = Computed((*read.operations, call.name), read.draws, is_random or read.is_random)
-        for tensor in (*_written(call), *_tensors_in(result)):
+        for tensor in (*written_by(call), *tensors_in(result)):
             if content.draws or content.is_random or self.history(tensor) is not None:
                 self.note(tensor, content, is_stored=True)
         return result
 
     def _settled(self, call: Call) -> Computed:
         """Give all that an operation takes its values; return what they are."""
-        taken = _tensors_in(call[1:])
+        taken = tensors_in(call[1:])
         for tensor in taken:
             self.settle(tensor)
         read = mixed([content for tensor in taken for content in self.held(tensor)])
@@ -390,13 +357,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
 
     def _run_higher(self, call: Call) -> Any:
         """Run a `cond` or a `scan`: its branches are not watched, so what they take holds its values before."""
-        read, taken = self._settled(call), _tensors_in(call[1:])
+        read, taken = self._settled(call), tensors_in(call[1:])
         versions, state = [tensor._version for tensor in taken], self._random_state
         result = self._at_random(call)
         is_random = read.is_random or bool(read.draws) or not torch.equal(state, self._random_state)
         content = Computed((*read.operations, call.name) if is_random else (), read.draws, is_random)
         written = [tensor for tensor, version in zip(taken, versions, strict=True) if tensor._version != version]
-        for tensor in (*written, *_tensors_in(result)):
+        for tensor in (*written, *tensors_in(result)):
             self.note(tensor, content, is_stored=True)
         return result
 
@@ -453,35 +420,8 @@ def address_of(tensor: Tensor) -> int:
         return 0
 
 
-@cache
-def _is_view(func: Any) -> bool:
-    """Say whether an operation only looks at memory in another way, or changes a tensor's shape and strides."""
-    schema = func._schema
-    if torch.Tag.inplace_view in func.tags:
-        return schema.name not in ("aten::resize_", "aten::resize_as_")
-    views = [returned.alias_info is not None and not returned.alias_info.is_write for returned in schema.returns]
-    return bool(views) and all(views)
-
-
 _TO_PYTHON = ("_local_scalar_dense", "equal", "is_nonzero")
 """Operations that give a number to Python."""
-
-
-def _written(call: Call) -> list[Tensor]:
-    """Return the tensors that an operation writes into."""
-    if not call.func._schema.is_mutable:
-        return []
-    return _tensors_in(
-        [
-            call.given(position, argument)
-            for position, argument in enumerate(call.func._schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        ]
-    )
-
-
-def _tensors_in(given: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
 
 
 def inner_tensors(tensor: Tensor) -> list[Tensor]:
@@ -489,8 +429,8 @@ def inner_tensors(tensor: Tensor) -> list[Tensor]:
     if not holds_others(tensor):
         return []
     if hasattr(tensor, "__tensor_flatten__"):
-        return _tensors_in([getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]])
-    return _tensors_in(list(vars(tensor).values()))
+        return tensors_in([getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]])
+    return tensors_in(list(vars(tensor).values()))
 
 
 def _is_memory_of(tensor: Tensor, other: Tensor) -> bool:

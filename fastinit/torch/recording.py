@@ -115,8 +115,8 @@ class Recording:
             )
         if self._is_read and seed != self._seed:
             raise PlanError(
-                f"the code read weights of seed {self._seed} as numbers, which may have decided others; for a plan "
-                f"of seed {seed} use record(seed={seed})"
+                f"the code read weights of seed {self._seed} as numbers, which may have decided others; for a "
+                f"plan of seed {seed} use record(seed={seed})"
             )
 
     def _number(self, model: Module | None) -> int:
@@ -126,7 +126,9 @@ class Recording:
             if known is model:
                 return number
         kinds = ", ".join(type(known).__name__ for known in self.models) or "none"
-        advice = "say which with model=" if self.models else "build it in the block, or name it: record(model=model)"
+        advice = (
+            "say which with model=" if self.models else "build it in the block, or name it: record(model=model)"
+        )
         raise PlanError(f"a plan is of one recorded model; recorded: {kinds}; {advice}")
 
     def fill(self, recorder: Recorder) -> None:

@@ -80,7 +80,9 @@ def fast_init(seed: SupportsIndex, *, by: str = "name", model: Module | None = N
     Notes
     -----
     The weights are those of ``recording.plan(seed)``, and of a checkpoint written from it. After the block every
-    tensor has its values. An exception inside the block goes on; models that were built by then have no values.
+    tensor has its values, unless it lies on the meta device. An exception inside the block goes on; models that
+    were built by then have no values.
+
     What the block cannot cover it says: a warning where Python's or numpy's global generator was drawn from, where
     drawn tensors belong to no known model, or where another thread made them; an error where another thread wrote
     into a tensor that had no values yet.

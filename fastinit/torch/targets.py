@@ -174,7 +174,9 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
 def _memory(tensor: torch.Tensor, dtype: DType) -> Array:
     """Return an array that shares the tensor's memory."""
     _refuse_freed(tensor)
-    return np.asarray(_Address(tensor.detach(), dtype.bits)) if tensor.numel() else np.empty(tensor.shape, dtype.bits)
+    return (
+        np.asarray(_Address(tensor.detach(), dtype.bits)) if tensor.numel() else np.empty(tensor.shape, dtype.bits)
+    )
 
 
 class _Address:

@@ -41,8 +41,8 @@ class OtherGenerators:
 
 
 def _numpy_state() -> tuple[Any, ...]:
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002  # the global one, which models draw from
-    return kind, keys.tobytes(), *rest  # type: ignore[union-attr]
+    kind, keys, *rest = np.random.get_state(legacy=True)  # the global one, which models draw from
+    return kind, np.asarray(keys).tobytes(), *rest
 
 
 def keep_other_threads(recorder: Recorder, entries: Iterable[Named], strangers: frozenset[int]) -> None:
@@ -53,8 +53,9 @@ def keep_other_threads(recorder: Recorder, entries: Iterable[Named], strangers: 
         if recorder.is_written_elsewhere(tensor):
             if recorder.is_pending(tensor):
                 raise InitializationError(
-                    f"another thread wrote into {entry.name!r}, which had no values yet, as a block watches its own "
-                    'thread alone; write there after the block, or fill at once with fast_init(seed, by="call")'
+                    f"another thread wrote into {entry.name!r}, which had no values yet: a block watches its "
+                    "own thread alone; write there after the block, or fill at once: "
+                    'fast_init(seed, by="call")'
                 )
             held = mixed(recorder.held(tensor))
             recorder.note(tensor, Computed((*held.operations, ELSEWHERE), held.draws, True), is_stored=True)
@@ -70,12 +71,12 @@ def keep_other_threads(recorder: Recorder, entries: Iterable[Named], strangers: 
 
 
 def warn_of_strays(recorder: Recorder, entries: Iterable[Named]) -> None:
-    """Say which draws have no name: the block knows the models that were built in it, and the one that it is given."""
+    """Say which draws have no name: a block knows what was built in it, and the model that it is given."""
     strays = recorder.strays([entry.tensor for entry in entries])
     if strays:
         _warn(
-            f"{counted(strays, 'tensor')} drawn here were made before the block, so their streams have the numbers "
-            "of their calls and not their names; name their model: fast_init(seed, model=model)"
+            f"{counted(strays, 'tensor')} drawn here were made before the block, so their streams have the "
+            "numbers of their calls and not their names; name their model: fast_init(seed, model=model)"
         )
 
 

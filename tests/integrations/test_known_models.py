@@ -4,6 +4,7 @@ The dangers: a model that gets other weights because something stood beside it o
 into a model that existed before, which have the numbers of calls for names in silence.
 """
 
+import copy
 import gc
 
 import pytest
@@ -182,19 +183,33 @@ def test_a_head_in_a_model_that_is_named_is_called_as_the_model_calls_it():
 
 def test_a_model_that_nobody_named_is_said():
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
-    with pytest.warns(UserWarning, match=r"2 tensors drawn here were made before the block.*model=model"):
-        with ft.fast_init(17):
-            model.apply(reset)
+    said = r"2 tensors drawn here were made before the block.*model=model"
+    with pytest.warns(UserWarning, match=said), ft.fast_init(17):
+        model.apply(reset)
     assert float(model[0].weight.detach().abs().max()) <= 8**-0.5
     with ft.fast_init(17, by="call"):  # its streams are numbers of calls, as was asked
         model.apply(reset)
-    with pytest.warns(UserWarning), ft.record() as recording:
+    with pytest.warns(UserWarning, match=said), ft.record() as recording:
         model.apply(reset)
-    with pytest.raises(PlanError, match=r"recorded: none; build it in the block, or name it: record\(model=model\)"):
+    with pytest.raises(
+        PlanError, match=r"recorded: none; build it in the block, or name it: record\(model=model\)"
+    ):
         recording.plan(17)
 
 
+def test_copies_of_a_model_are_no_strays():
+    """A deep copy is registered nowhere, and holds the draws of what it copies."""
+    with ft.fast_init(17):
+        model = nn.Sequential(nn.Linear(8, 8))
+        average = copy.deepcopy(model)
+        shadow = [weight.detach().clone() for weight in model.parameters()]
+        noise = torch.randn(4)
+    assert torch.equal(average[0].weight, model[0].weight)
+    assert torch.equal(shadow[0], model[0].weight)
+    assert noise.any()
+
+
 def test_what_is_no_model_is_refused_before_the_block():
-    with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got str"):
-        with ft.fast_init(17, model="gpt2"):
-            pytest.fail("the block ran")
+    said = r"model must be a torch\.nn\.Module, got str"
+    with pytest.raises(TypeError, match=said), ft.fast_init(17, model="gpt2"):
+        pytest.fail("the block ran")
