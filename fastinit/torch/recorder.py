@@ -27,7 +27,6 @@ from .histories import History, Region, Write, draws_in, region_of
 from .inside import answered, promised
 from .targets import holds_others, is_plain_class, stored_dtype, writing
 
-
 Rule = Callable[["Recorder", Call], Any]
 
 _RULES: dict[str, Rule] = {}
