@@ -80,7 +80,7 @@ def _alive(seen: dict[int, weakref.ref[Module]]) -> list[Module]:
 
 def _own_tensors(module: Module) -> list[Any]:
     held = (*module._parameters.values(), *module._buffers.values())
-    return [tensor for tensor in held if tensor is not None]
+    return [tensor for tensor in held if tensor is not None and not is_lazy(tensor)]
 
 
 class Named(NamedTuple):

@@ -332,7 +332,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         """Run an operation for real, and note what became of tensors that depend on draws."""
         if call.name == "lift_fresh":
             self.lifted(call.args[0])
-        if is_view(call.func) and all(is_noted(tensor) for tensor in tensors_in(call.args)):
+        if is_view(call.func) and all(is_noted(taken) for taken in call.args if isinstance(taken, torch.Tensor)):
             return call.run()
         read = self._settled(call)
         if call.name in _TO_PYTHON:  # no history can follow a number
@@ -415,7 +415,7 @@ def address_of(tensor: Tensor) -> int:
     """Return what names a tensor's storage; 0 where it has none."""
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):  # a sparse tensor, say, has no storage of its own
+    except (NotImplementedError, RuntimeError, ValueError):  # a sparse tensor has no storage, nor has a lazy one
         return 0
 
 
