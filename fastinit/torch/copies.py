@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from .calls import Call
 from .contents import Computed, Content, Fixed, Tensor, Unwritten, mixed
 from .histories import Write, region_of
 from .operations import OPTIONS, number_of
-from .recorder import Call, Recorder, is_noted, rule
+from .recorder import Recorder, is_noted, rule
 
 COPY = torch.ops.aten.copy_.default
 

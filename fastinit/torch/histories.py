@@ -106,17 +106,36 @@ class Write:
     """Whether memory holds it already."""
 
 
+MOST_WRITES = 64
+"""Writes that a history without draws holds: more of them come from a loop that writes a table."""
+MOST_PARTS = 512
+"""The same where parts are drawn, as the experts of a layer are one by one."""
+
+
 @dataclass(slots=True)
 class History:
     """The writes into one storage that are still seen."""
 
     nbytes: int
     writes: list[Write] = field(default_factory=list)
+    is_older: bool = True
+    """Whether the storage was there before the first write that was noted."""
+    is_shared: bool = False
+    """Whether others than torch may read and write the memory at any time."""
+    version: int = 0
+    """The highest version that a tensor of this storage has by the writes of the recorder's own thread."""
 
     @property
     def is_pending(self) -> bool:
         """Whether memory lacks some of what was written."""
         return any(not write.is_stored for write in self.writes)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether there are too many writes: boxes of them would cost more than to write the memory."""
+        if len(self.writes) <= MOST_WRITES:
+            return False
+        return len(self.writes) > MOST_PARTS or not any(isinstance(write.content, Drawn) for write in self.writes)
 
     def append(self, write: Write) -> None:
         """Add a write, which hides those under it."""

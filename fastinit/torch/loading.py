@@ -10,11 +10,11 @@ import torch
 from .._engine.checks import as_u64
 from .._engine.fill import fill
 from .._engine.parts import Index
-from ..errors import PlanError
+from ..errors import DistributionError, PlanError
 from ..plan import Plan, PlannedTensor
 from .modules import Module, Named, named_tensors, replace_tensors
 from .recording import Recording, planned_dtype
-from .targets import writing
+from .targets import refuse_unwritable, writing
 
 Shards = Iterator[tuple[Any, Index | None]]
 
@@ -49,12 +49,16 @@ def init_module(
     ------
     PlanError
         If the plan lacks a parameter of the model, or a buffer that has no values; if it has a tensor that the
-        model lacks, or one of another shape. Nothing was written then.
+        model lacks, or one of another shape; if it has no data of a given tensor.
+    DistributionError
+        If weights of the plan do not fit a tensor's own dtype.
+    TypeError, RuntimeError
+        If a tensor cannot be written: `writing` says which.
 
     Notes
     -----
-    A tensor keeps its dtype: bfloat16 weights are the planned ones rounded. Buffers that the plan does not name
-    keep their values.
+    Nothing is written, and no tensor gets memory, where one of these errors is raised. A tensor keeps its dtype:
+    bfloat16 weights are the planned ones rounded. Buffers that the plan does not name keep their values.
 
     Examples
     --------
@@ -71,6 +75,11 @@ def init_module(
     tables = plan.tables() if isinstance(plan, Recording) else {}
     held = {entry.name: entry for entry in named_tensors(model)}
     _check(chosen, tables, held, _names(model))
+    for name, entry in held.items():
+        if name in chosen:
+            _check_writable(entry.tensor, chosen[name])
+    for name in chosen.missing:
+        chosen.array(name)  # says what to read it from
     replace_tensors(model, lambda tensor: _with_memory(tensor, device))
     for entry in named_tensors(model):
         if entry.name in chosen:
@@ -128,6 +137,15 @@ def _check(plan: Plan, tables: dict[str, Any], held: dict[str, Named], names: se
             raise PlanError(f"tensor {name!r} has shape {shape} in the model and {plan[name].shape} in the plan")
 
 
+def _check_writable(tensor: Any, planned: PlannedTensor) -> None:
+    """Raise now what writing the tensor would raise, when others might be written already."""
+    for local in (local for local, _ in shards(tensor) if local.numel() and not planned.is_given):
+        try:
+            planned.distribution.prepare(refuse_unwritable(local))
+        except (DistributionError, TypeError, RuntimeError) as error:
+            raise type(error)(f"tensor {planned.name!r}: {error}") from error
+
+
 def _needs_values(tensor: Any) -> bool:
     return isinstance(tensor, torch.nn.Parameter) or bool(tensor.is_meta)
 
@@ -152,7 +170,7 @@ def _with_memory(tensor: Any, device: Any) -> Any:
 
 
 def _start(tensor: Any, planned: PlannedTensor, plan: Plan) -> None:
-    if getattr(planned.distribution, "is_given", False):
+    if planned.is_given:
         _copy(tensor, _as_tensor(plan.array(planned.name)))
         return
     for local, index in shards(tensor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,9 +19,10 @@ Module = Any
 class Watch:
     """Sees the modules that this thread builds, by torch's own hooks on registration."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: Module | None = None) -> None:
         self._thread = threading.get_ident()
-        self._seen: dict[int, weakref.ref[Module]] = {}
+        self._seen: dict[int, weakref.ref[Module]] = {} if model is None else {id(model): weakref.ref(model)}
+        self._elsewhere: dict[int, weakref.ref[Module]] = {}
         self._handles: list[Any] = []
         self._inner: set[int] = set()
         self._latest: Module = None  # held, so that a model that nobody keeps is there when its block ends
@@ -39,7 +41,9 @@ class Watch:
             handle.remove()
 
     def _on_registration(self, module: Module, name: str, registered: Any) -> None:  # noqa: ARG002
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() != self._thread:
+            self._elsewhere.setdefault(id(module), weakref.ref(module))
+        else:
             if isinstance(registered, torch.nn.Module):
                 self._inner.add(id(registered))
             if id(module) not in self._inner:
@@ -50,9 +54,33 @@ class Watch:
 
     def roots(self) -> list[Module]:
         """Return the models: the modules that are still there and lie in no other of them, oldest first."""
-        alive = [module for module in (reference() for reference in self._seen.values()) if module is not None]
+        if len(self._outermost()) > 1:  # what nobody holds must not count for as long as it happens to lie there
+            self._latest = None
+            gc.collect()
+        return self._outermost()
+
+    def _outermost(self) -> list[Module]:
+        alive = _alive(self._seen)
         inner = {id(child) for module in alive for child in module.modules() if child is not module}
         return [module for module in alive if id(module) not in inner]
+
+    def tensors(self) -> Iterator[Any]:
+        """Yield the parameters and buffers of all modules that were seen."""
+        for module in _alive(self._seen):
+            yield from (tensor for inner in module.modules() for tensor in _own_tensors(inner))
+
+    def made_elsewhere(self) -> frozenset[int]:
+        """Return the ids of the tensors of modules that other threads made meanwhile."""
+        return frozenset(id(tensor) for module in _alive(self._elsewhere) for tensor in _own_tensors(module))
+
+
+def _alive(seen: dict[int, weakref.ref[Module]]) -> list[Module]:
+    return [module for module in (reference() for reference in seen.values()) if module is not None]
+
+
+def _own_tensors(module: Module) -> list[Any]:
+    held = (*module._parameters.values(), *module._buffers.values())
+    return [tensor for tensor in held if tensor is not None and not is_lazy(tensor)]
 
 
 class Named(NamedTuple):

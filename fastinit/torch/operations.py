@@ -12,8 +12,9 @@ import torch
 
 from .._engine.distributions import Normal, between
 from ..initializers import Identity
+from .calls import Call
 from .contents import CHANGES, Computed, Content, Drawn, Fixed, Tensor, Unwritten
-from .recorder import Call, Recorder, is_noted, rule
+from .recorder import Recorder, is_noted, rule
 
 OPTIONS = ("dtype", "layout", "device", "pin_memory", "memory_format")
 """Arguments that say how a new tensor is laid out."""

@@ -6,59 +6,26 @@ runs for real, after the tensors that it reads have been given real values.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from .._engine.fill import fill
 from .._engine.initializer import Distribution
 from .._engine.streams import stream_state
 from ..errors import InitializationError
+from . import frames
+from .calls import Call, is_view, tensors_in, written_by
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
-from .histories import History, Region, Write, region_of
-from .inside import INSIDE, answered, promised
-from .targets import stored_dtype, writing
-
-_QUIET = ("torch", "fastinit", "copy")
-_SHIMS = ("transformers.initialization", "timm.layers.weight_init", "timm.models.layers.weight_init")
-
-
-class Call(NamedTuple):
-    """An operation of torch and its arguments."""
-
-    func: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        """Torch's name of it."""
-        return str(self.func._schema.name).removeprefix("aten::")
-
-    def run(self) -> Any:
-        """Let torch do it."""
-        return self.func(*self.args, **self.kwargs)
-
-    def given(self, position: int, argument: Any) -> Any:
-        """Return an argument by its place or name, or its default."""
-        if position < len(self.args):
-            return self.args[position]
-        return self.kwargs.get(argument.name, argument.default_value)
-
-    def numbers(self, *defaults: tuple[str, float]) -> list[float]:
-        """Return the arguments after the first as floats, with their names and defaults."""
-        return [
-            float(self.args[place] if len(self.args) > place else self.kwargs.get(name, default))
-            for place, (name, default) in enumerate(defaults, 1)
-        ]
-
+from .histories import History, Region, Write, draws_in, region_of
+from .inside import answered, promised
+from .targets import holds_others, is_plain_class, stored_dtype, writing
 
 Rule = Callable[["Recorder", Call], Any]
 
@@ -93,16 +60,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         Whether every draw is made at once, in the order of the calls.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, seed: int, *, is_eager: bool = False) -> None:
         super().__init__()
         self.seed = seed
         self.is_eager = is_eager
+        self.weights: Callable[[], Iterable[Tensor]] = tuple
         self.pinned: set[Draw] = set()
         self.readers: dict[Draw, str] = {}
         self.streams: dict[Draw | None, str] = {}
         self._kept: dict[int, Kept] = {}
+        self._others: Any = WeakIdKeyDictionary()
+        self._target: Tensor = None
         self._draws = 0
-        self._random_state: Tensor = None
+        self._random_state = torch.Generator().manual_seed(stream_state(seed, "torch") >> 1).get_state()
         self._noted_frame: Any = None
 
     def __torch_dispatch__(
@@ -110,14 +82,29 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
     ) -> Any:
         """Note an operation, or run it."""
         kwargs = kwargs or {}
-        if not all(issubclass(kind, torch.nn.Parameter) or kind is torch.Tensor for kind in types):
-            return func(*args, **kwargs)
-        caller = _caller()
-        if caller is not None:
-            result = self._answer(func, args, caller)
+        if isinstance(func, HigherOrderOperator):
+            return self._run_higher(Call(func, args, kwargs))
+        others = [kind for kind in types if not is_plain_class(kind)]
+        if any(kind.__module__.startswith("torch._subclasses") for kind in others):
+            return func(*args, **kwargs)  # torch traces: these tensors have no values
+        if others:
+            return NotImplemented  # their class asks for operations on the tensors that they hold: those come here
+        if func._schema.is_mutable and args and isinstance(args[0], torch.Tensor):
+            self._target = args[0]
+        try:
+            return self._noted_or_run(func, args, kwargs)
+        finally:
+            self.count_version(self._target)
+            self._target = None  # or it would be kept alive
+
+    def _noted_or_run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        initializer = frames.caller()
+        if initializer is not None:
+            result = self._answer(func, args, initializer)
             if result is not NotImplemented:
                 return result
         call = Call(func, args, kwargs)
+        self._end_tables()
         noted = _RULES.get(func._schema.name)
         if noted is not None and kwargs.get("generator") is None:
             result = noted(self, call)
@@ -125,22 +112,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
                 return result
         return self.run(call)
 
-    def _answer(self, func: Any, args: tuple[Any, ...], caller: Any) -> Any:
+    def _answer(self, func: Any, args: tuple[Any, ...], frame: Any) -> Any:
         """Answer an operation inside a function of torch.nn.init whose promise was noted."""
-        if self._noted_frame is caller:
+        if self._noted_frame is frame:
             return answered(func, args)
         name = func._schema.name.removeprefix("aten::")
-        distribution = promised(caller.f_code, caller.f_locals, name)
-        if distribution is None or self.noted_draw(caller.f_locals["tensor"], distribution) is NotImplemented:
+        distribution = promised(frame.f_code, frame.f_locals, name)
+        if distribution is None or self.noted_draw(frame.f_locals["tensor"], distribution) is NotImplemented:
             return NotImplemented
-        self._noted_frame = caller
+        self._noted_frame = frame
         return args[0]
 
     # ---- histories ----
 
     def history(self, tensor: Tensor) -> History | None:
         """Return the history of a tensor's storage; None where memory holds all there is to know."""
-        kept = self._kept.get(_address(tensor))
+        kept = self._kept.get(address_of(tensor))
         return None if kept is None else kept.history
 
     def note(self, tensor: Tensor, content: Content, *, is_stored: bool = False, where: str = "") -> Tensor:
@@ -148,13 +135,30 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
 
         `where` is the line that decided it, of a copy; else the one that runs.
         """
-        address = _address(tensor)
+        if not is_noted(tensor):
+            self._others[tensor] = content
+            self.pinned |= draws_in([content])
+            return tensor
+        history = self._kept_history(tensor, is_older=_is_memory_of(tensor, self._target))
+        history.append(Write(region_of(tensor), content, where or frames.where(), is_stored))
+        self.count_version(tensor)
+        if history.is_shared and not is_stored:
+            self._make_real(tensor, "numpy")
+        return tensor
+
+    def _kept_history(self, tensor: Tensor, *, is_older: bool) -> History:
+        """Return the history of a tensor's storage, a new one where it had none.
+
+        Torch may not resize memory that numpy owns or has seen, nor what it loaded from a file: that is a weight.
+        """
+        address = address_of(tensor)
         if address not in self._kept:
             storage = tensor.untyped_storage()
-            self._kept[address] = Kept(StorageWeakRef(storage), History(storage.nbytes()))
-            self._kept[address].history.append(_held_before(tensor, storage.nbytes()))
-        self._kept[address].history.append(Write(region_of(tensor), content, where or _where(), is_stored))
-        return tensor
+            is_shared = not storage.resizable() and address not in map(address_of, self.weights())
+            history = History(storage.nbytes(), is_older=is_older, is_shared=is_shared)
+            history.append(_held_before(tensor, storage.nbytes()))
+            self._kept[address] = Kept(StorageWeakRef(storage), history)
+        return self._kept[address].history
 
     def content(self, tensor: Tensor) -> Content | None:
         """Return the one content that all of a tensor holds; None where there is none or more than one."""
@@ -173,16 +177,93 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         self._draws += 1
         return Draw(self._draws)
 
-    def escape(self, tensor: Tensor) -> None:
-        """Give a tensor its values, as code may now read and write them where no operation of torch shows it."""
-        history = self.history(tensor)
-        if history is None:
-            return
+    # ---- memory that leaves torch ----
+
+    def lifted(self, tensor: Tensor, *, is_shared: bool = True) -> None:
+        """Note whose memory a tensor has that was made of other data."""
+        if not tensor.untyped_storage().resizable():
+            self._kept_history(tensor, is_older=True).is_shared = is_shared
+
+    def read(self, tensor: Tensor, reader: str) -> Computed:
+        """Give a tensor its values, as no history can follow where they go; return what they are."""
         with _disable_current_modes():  # or the fills would be noted again, and not made
             self.settle(tensor)
         held = mixed(self.held(tensor))
-        operations = (*held.operations, "numpy") if held.draws or held.is_random else ()
-        self.note(tensor, replace(held, operations=operations), is_stored=True)
+        self._read_by(reader, held.draws)
+        self.pinned |= held.draws
+        return held
+
+    def share(self, tensor: Tensor, reader: str) -> None:
+        """Give a tensor its values for good: code may read and write them now where torch does not see it."""
+        self.read(tensor, reader)
+        if is_noted(tensor) and not holds_others(tensor) and not tensor.is_meta:
+            self._kept_history(tensor, is_older=True).is_shared = True
+            self._make_real(tensor, reader)
+
+    def loop(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a function that gives the elements of tensors to Python, and writes the answers into the first."""
+        before = self.pinned | frozenset()
+        held = mixed([self.read(tensor, func.__name__) for tensor in args if isinstance(tensor, torch.Tensor)])
+        result = func(*args, **kwargs)
+        draws = held.draws | (self.pinned - before)
+        is_random = bool(draws) or held.is_random
+        operations = (*held.operations, func.__name__) if is_random else ()
+        if is_noted(args[0]):
+            self._kept_history(args[0], is_older=True)
+        return self.note(result, Computed(operations, draws, is_random), is_stored=True)
+
+    def _make_real(self, tensor: Tensor, reader: str) -> None:
+        """Let memory alone say what the storage of a tensor holds: what was only noted is written now."""
+        history = self.history(tensor)
+        if history is None:
+            return
+        with _disable_current_modes():
+            self.settle(tensor)
+        held = mixed(history.all_contents())
+        if held.draws or held.is_random:
+            held = replace(held, operations=tuple(dict.fromkeys((*held.operations, reader))))
+        history.writes[:] = [replace(_held_before(tensor, history.nbytes), content=held, where=frames.where())]
+
+    def _end_tables(self) -> None:
+        """Write a table for real that a loop writes element by element."""
+        history = None if self._target is None else self.history(self._target)
+        if history is not None and history.is_table:
+            self._make_real(self._target, "loop")
+
+    def _read_by(self, reader: str, draws: Iterable[Draw]) -> None:
+        self.readers.update({draw: reader for draw in draws if draw not in self.readers})
+
+    # ---- other threads ----
+
+    def count_version(self, tensor: Tensor, *, more: int = 1) -> None:
+        """Count what this thread wrote into a tensor, a write too that torch counts when it is done."""
+        history = None if tensor is None else self.history(tensor)
+        if history is not None and not tensor.is_inference():
+            history.version = max(history.version, tensor._version + more)
+
+    def is_pending(self, tensor: Tensor) -> bool:
+        """Say whether memory lacks some of what was noted of a tensor."""
+        history = self.history(tensor)
+        return history is not None and history.is_pending
+
+    def is_drawn(self, tensor: Tensor) -> bool:
+        """Say whether some of a tensor depends on draws."""
+        held = mixed(self.held(tensor))
+        return bool(held.draws) or held.is_random
+
+    def strays(self, named: Iterable[Tensor]) -> int:
+        """Count the storages that were there before, and hold draws that none of these tensors holds."""
+        alive = [history for history in self.alive() if history.is_older and not history.is_shared]
+        drawn = [draws for history in alive if (draws := draws_in(history.all_contents()))]
+        known = draws_in([content for tensor in named for content in self.held(tensor)]) if drawn else frozenset()
+        return sum(not draws & known for draws in drawn)
+
+    def is_written_elsewhere(self, tensor: Tensor) -> bool:
+        """Say whether another thread wrote into a tensor; False where that cannot be known."""
+        history = self.history(tensor)
+        if history is None or history.is_older or tensor.is_inference() or holds_others(tensor):
+            return False
+        return bool(tensor._version > history.version)
 
     # ---- what is skipped, and what is not ----
 
@@ -204,13 +285,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
 
     def settle(self, tensor: Tensor) -> None:
         """Give a tensor's storage the values that were only noted so far."""
+        for inner in inner_tensors(tensor):
+            self.settle(inner)
         history = self.history(tensor)
         if history is not None and history.is_pending:
             self._settle(history, tensor.untyped_storage())
 
     def settle_all(self, filled: Iterable[Tensor] = ()) -> None:
         """Give every storage that something still holds its values, but for those of tensors to be filled next."""
-        covered = {_address(tensor) for tensor in filled if self._covers(tensor)}
+        covered = {address_of(tensor) for tensor in filled if self._covers(tensor)}
         for address, kept in list(self._kept.items()):
             storage = torch.UntypedStorage._new_with_weak_ptr(kept.reference.cdata)
             if address in covered:
@@ -247,26 +330,49 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
 
     def run(self, call: Call) -> Any:
         """Run an operation for real, and note what became of tensors that depend on draws."""
-        if _is_view(call.func):
+        if call.name == "lift_fresh":
+            self.lifted(call.args[0])
+        if is_view(call.func) and all(is_noted(taken) for taken in call.args if isinstance(taken, torch.Tensor)):
             return call.run()
-        taken = [leaf for leaf in tree_leaves(call[1:]) if isinstance(leaf, torch.Tensor)]
-        for tensor in taken:
-            self.settle(tensor)
-        read = mixed([content for tensor in taken for content in self.held(tensor)])
-        self.readers.update({draw: call.name for draw in read.draws if draw not in self.readers})
+        read = self._settled(call)
         if call.name in _TO_PYTHON:  # no history can follow a number
             self.pinned |= read.draws
         is_random = torch.Tag.nondeterministic_seeded in call.func.tags and call.kwargs.get("generator") is None
         result = self._at_random(call) if is_random else call.run()
         content = Computed((*read.operations, call.name), read.draws, is_random or read.is_random)
-        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        for tensor in (*_written(call), *made):
+        for tensor in (*written_by(call), *tensors_in(result)):
             if content.draws or content.is_random or self.history(tensor) is not None:
                 self.note(tensor, content, is_stored=True)
         return result
 
+    def _settled(self, call: Call) -> Computed:
+        """Give all that an operation takes its values; return what they are."""
+        taken = tensors_in(call[1:])
+        for tensor in taken:
+            self.settle(tensor)
+        read = mixed([content for tensor in taken for content in self.held(tensor)])
+        self._read_by(call.name, read.draws)
+        return read
+
+    def _run_higher(self, call: Call) -> Any:
+        """Run a `cond` or a `scan`: its branches are not watched, so what they take holds its values before."""
+        read, taken = self._settled(call), tensors_in(call[1:])
+        versions, state = [tensor._version for tensor in taken], self._random_state
+        result = self._at_random(call)
+        is_random = read.is_random or bool(read.draws) or not torch.equal(state, self._random_state)
+        content = Computed((*read.operations, call.name) if is_random else (), read.draws, is_random)
+        written = [tensor for tensor, version in zip(taken, versions, strict=True) if tensor._version != version]
+        for tensor in (*written, *tensors_in(result)):
+            self.note(tensor, content, is_stored=True)
+        return result
+
     def held(self, tensor: Tensor) -> list[Content]:
         """Return all that some elements of a tensor hold."""
+        if self._others and tensor in self._others:
+            return [self._others[tensor]]
+        inner = inner_tensors(tensor)
+        if inner:
+            return [content for part in inner for content in self.held(part)]
         history = self.history(tensor)
         if history is None:
             return []
@@ -278,10 +384,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         """Run an operation that draws on a generator of our own: the caller's stays as it was."""
         generator = torch.random.default_generator
         before = generator.get_state()
-        if self._random_state is None:
-            generator.manual_seed(stream_state(self.seed, "torch") >> 1)
-        else:
-            generator.set_state(self._random_state)
+        generator.set_state(self._random_state)
         try:
             return call.run()
         finally:
@@ -297,7 +400,8 @@ def _held_before(tensor: Tensor, nbytes: int) -> Write:
 
 def write_drawn(target: Tensor, distribution: Distribution, state: int) -> None:
     """Fill a tensor's memory from the stream at `state`."""
-    with torch.no_grad(), writing(target) as (array, dtype):
+    mode = torch.inference_mode() if target.is_inference() else torch.no_grad()
+    with mode, writing(target) as (array, dtype):
         fill(state, tuple(target.shape), distribution, dtype, array)
 
 
@@ -307,63 +411,31 @@ def _tensor_at(storage: Any, region: Region) -> Tensor:
     return found.set_(storage, region.offset, region.sizes, region.strides)
 
 
-def _address(tensor: Tensor) -> int:
+def address_of(tensor: Tensor) -> int:
+    """Return what names a tensor's storage; 0 where it has none."""
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):  # a sparse tensor, say, has no storage of its own
+    except (NotImplementedError, RuntimeError, ValueError):  # a sparse tensor has no storage, nor has a lazy one
         return 0
-
-
-@cache
-def _is_view(func: Any) -> bool:
-    """Say whether an operation only looks at memory in another way, or changes a tensor's shape and strides."""
-    schema = func._schema
-    if torch.Tag.inplace_view in func.tags:
-        return schema.name not in ("aten::resize_", "aten::resize_as_")
-    views = [returned.alias_info is not None and not returned.alias_info.is_write for returned in schema.returns]
-    return bool(views) and all(views)
 
 
 _TO_PYTHON = ("_local_scalar_dense", "equal", "is_nonzero")
 """Operations that give a number to Python."""
 
 
-def _written(call: Call) -> list[Tensor]:
-    """Return the tensors that an operation writes into."""
-    if not call.func._schema.is_mutable:
+def inner_tensors(tensor: Tensor) -> list[Tensor]:
+    """Return the tensors that one of another class (a DTensor, say) keeps its values in."""
+    if not holds_others(tensor):
         return []
-    given = [
-        call.given(position, argument)
-        for position, argument in enumerate(call.func._schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    return [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+    if hasattr(tensor, "__tensor_flatten__"):
+        return tensors_in([getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]])
+    return tensors_in(list(vars(tensor).values()))
+
+
+def _is_memory_of(tensor: Tensor, other: Tensor) -> bool:
+    return other is not None and address_of(tensor) == address_of(other)
 
 
 def is_noted(tensor: Tensor) -> bool:
     """Say whether a tensor is plain memory, of which a history can tell."""
     return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
-
-
-_BETWEEN = ("torch._compile", "torch._dynamo.eval_frame", f"{__package__}.escapes")
-"""Modules whose frames may stand between torch.nn.init and an operation that it calls."""
-
-
-def _caller() -> Any:
-    """Return the frame of the function of torch.nn.init that the running operation stands in; None outside one."""
-    frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
-        frame = frame.f_back
-    return frame if frame is not None and frame.f_code in INSIDE else None
-
-
-def _where() -> str:
-    """Return the line of the model's code, or of the layer of torch, that the running operation stands in."""
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        is_layer = module.startswith("torch.nn.modules") and module != "torch.nn.modules.module"
-        if is_layer or (module.partition(".")[0] not in _QUIET and module not in _SHIMS):
-            return f"{module}:{frame.f_lineno} {frame.f_code.co_qualname}"
-        frame = frame.f_back
-    return ""

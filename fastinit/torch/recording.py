@@ -17,8 +17,9 @@ from ..plan import Plan, PlannedTensor
 from ..views.table import Table, counted, notebook
 from .modules import Module, named_tensors
 from .pages import advise_huge_pages
-from .recorder import Recorder, write_drawn
+from .recorder import Recorder, address_of, is_noted, write_drawn
 from .resolved import Resolved, resolve
+from .targets import holds_others
 
 POLICY = "recorded"
 """What a plan calls the rules that it came from."""
@@ -30,24 +31,28 @@ class Recording:
     Attributes
     ----------
     models : list of torch.nn.Module
-        The models, in the order in which their building began.
+        The models, in the order in which their building began; those without draws of their own come last (a loss
+        with class weights, a part of another model).
     """
 
     def __init__(self) -> None:
         self.models: list[Module] = []
+        self._started = 0
         self._tensors: list[list[Resolved]] = []
         self._seed = 0
+        self._is_read = False
 
     def finish(self, recorder: Recorder, models: list[Module]) -> None:
         """Decide what every tensor is, once the models are built."""
-        self.models, self._seed = models, recorder.seed
+        self.models, self._started = drawn_first(recorder, models)
+        self._seed, self._is_read = recorder.seed, bool(recorder.pinned)
         named = [
             (entry, f"{number}/{entry.name}" if number else entry.name)
-            for number, model in enumerate(models)
+            for number, model in enumerate(self.models)
             for entry in named_tensors(model)
         ]
         resolved = iter(resolve(recorder, named))
-        self._tensors = [[next(resolved) for _ in named_tensors(model)] for model in models]
+        self._tensors = [[next(resolved) for _ in named_tensors(model)] for model in self.models]
 
     @property
     def computed(self) -> dict[str, tuple[str, ...]]:
@@ -70,7 +75,7 @@ class Recording:
         seed : int
             0 to 2**64 - 1.
         model : torch.nn.Module, optional
-            Which of `models`; needed where there are several.
+            Which of `models`; needed where several are drawn.
 
         Returns
         -------
@@ -108,15 +113,23 @@ class Recording:
                 f"{counted(len(computed), 'tensor')} ({computed[0]!r} the first) were computed from draws of seed "
                 f"{self._seed}, as no plan expresses them; for a plan of seed {seed} use record(seed={seed})"
             )
+        if self._is_read and seed != self._seed:
+            raise PlanError(
+                f"the code read weights of seed {self._seed} as numbers, which may have decided others; for a "
+                f"plan of seed {seed} use record(seed={seed})"
+            )
 
     def _number(self, model: Module | None) -> int:
-        if model is None and len(self.models) == 1:
+        if model is None and 1 in (len(self.models), self._started):
             return 0
         for number, known in enumerate(self.models):
             if known is model:
                 return number
         kinds = ", ".join(type(known).__name__ for known in self.models) or "none"
-        raise PlanError(f"a plan is of one recorded model; recorded: {kinds}; say which with model=")
+        advice = (
+            "say which with model=" if self.models else "build it in the block, or name it: record(model=model)"
+        )
+        raise PlanError(f"a plan is of one recorded model; recorded: {kinds}; {advice}")
 
     def fill(self, recorder: Recorder) -> None:
         """Fill what was only noted: every tensor that a distribution describes, from the stream of its name."""
@@ -153,6 +166,32 @@ class Recording:
         return f"<Recording: {self}>"
 
 
+def drawn_first(recorder: Recorder, models: list[Module]) -> tuple[list[Module], int]:
+    """Return the models, and how many come first: those with draws of which no other model has all.
+
+    Only these are numbered, so that what stands beside a model cannot change its streams.
+    """
+    if len(models) < 2:
+        return models, len(models)
+    drawn = [
+        {address_of(entry.tensor) for entry in named_tensors(model) if recorder.is_drawn(entry.tensor)}
+        for model in models
+    ]
+    holders: dict[int, list[int]] = {}
+    for number, addresses in enumerate(drawn):
+        for address in addresses:
+            holders.setdefault(address, []).append(number)
+
+    def is_covered(number: int) -> bool:
+        others = holders[next(iter(drawn[number]))] if drawn[number] else []
+        return not drawn[number] or any(
+            drawn[number] < drawn[other] or (drawn[number] == drawn[other] and other < number) for other in others
+        )
+
+    first = [model for number, model in enumerate(models) if not is_covered(number)]
+    return first + [model for number, model in enumerate(models) if is_covered(number)], len(first)
+
+
 def _qualified(number: int, name: str) -> str:
     return f"{number}/{name}" if number else name
 
@@ -175,11 +214,7 @@ def _planned(tensor: Resolved, seed: int, names: set[str], given: dict[str, Any]
     dtype, shape = planned_dtype(tensor.tensor), tuple(tensor.tensor.shape)
     distribution, initializer = tensor.distribution, "given"
     if distribution is None:
-        if tensor.tensor.is_meta:
-            raise PlanError(
-                f"tensor {tensor.name!r} lies on the meta device, where the data that its code computes is lost; "
-                "record the model on the CPU: tensors that are drawn take no memory there"
-            )
+        _check_data(tensor)
         given[tensor.name] = as_array(tensor.tensor)
         distribution = Given(digest_of(given[tensor.name]))
     else:
@@ -187,6 +222,26 @@ def _planned(tensor: Resolved, seed: int, names: set[str], given: dict[str, Any]
     copy_of = tensor.copy_of if tensor.copy_of in names and distribution.draws_per_weight else ""
     state = stream_state(seed, tensor.stream)
     return PlannedTensor(tensor.name, shape, dtype, initializer, distribution, state, copy_of)
+
+
+def _check_data(tensor: Resolved) -> None:
+    """Refuse to give data that no file of weights can hold."""
+    held = tensor.tensor
+    if held.is_meta:
+        raise PlanError(
+            f"tensor {tensor.name!r} lies on the meta device, where the data that its code computes is lost; "
+            "record the model on the CPU: tensors that are drawn take no memory there"
+        )
+    if holds_others(held):
+        raise PlanError(
+            f"tensor {tensor.name!r} is a {type(held).__name__}, which keeps its values in other tensors; record "
+            "the model before it is sharded or converted, and start that one with init_module"
+        )
+    if not is_noted(held):
+        raise PlanError(
+            f"tensor {tensor.name!r} has the layout {held.layout}, which no file of weights holds; record the "
+            "model before it is converted"
+        )
 
 
 def planned_dtype(tensor: Any) -> DType:

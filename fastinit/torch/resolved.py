@@ -19,10 +19,10 @@ from .._engine.divided import Parts
 from .._engine.initializer import Distribution
 from ..errors import FastinitError
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
-from .histories import Write, draws_in, region_of
+from .histories import Region, Write, draws_in, region_of
 from .modules import Named
-from .recorder import Recorder
-from .targets import stored_dtype
+from .recorder import Recorder, is_noted
+from .targets import holds_others, stored_dtype
 
 Boxes = list[Painted[Write]]
 
@@ -106,11 +106,13 @@ def _picture(recorder: Recorder, entry: Named, stream: str) -> Picture:
 
 def _boxes(recorder: Recorder, tensor: Tensor) -> Boxes:
     """Return what a tensor holds, box by box; memory's data where nothing else is known."""
-    history = recorder.history(tensor)
+    history = recorder.history(tensor) if is_noted(tensor) else None
+    if history is None:
+        region = Region(0, tuple(tensor.shape), (), tensor.dtype, 0)
+        return [(whole_box(region.sizes), Write(region, mixed(recorder.held(tensor)), "", True))]
     region = region_of(tensor)
-    computed = Computed() if history is None else mixed(history.all_contents())
-    memory = [(whole_box(region.sizes), Write(region, computed, "", True))]
-    if history is None or not tensor.numel():
+    memory = [(whole_box(region.sizes), Write(region, mixed(history.all_contents()), "", True))]
+    if not tensor.numel():
         return memory
     boxes = history.contents(region)
     if boxes is None or not boxes:
@@ -181,6 +183,8 @@ def _constant(tensor: Tensor) -> Distribution | None:
     """Return the constant that memory holds everywhere, if it does."""
     if stored_dtype(tensor) is None or not tensor.numel() or tensor.is_meta:
         return None
+    if holds_others(tensor) or not is_noted(tensor):
+        return None
     held = tensor.detach()
     first = held[(0,) * held.dim()]
     is_one = torch.equal(held, first.expand_as(held)) and (bool(first) or not torch.signbit(held).any())
@@ -188,7 +192,7 @@ def _constant(tensor: Tensor) -> Distribution | None:
 
 
 def _memory_of(tensor: Tensor) -> tuple[Any, ...]:
-    return (tensor.untyped_storage()._cdata, *region_of(tensor)[:3])
+    return (tensor.untyped_storage()._cdata, *region_of(tensor)[:3]) if is_noted(tensor) else (id(tensor),)
 
 
 def _original(picture: Picture, owners: Owners) -> Picture:

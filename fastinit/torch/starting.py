@@ -6,25 +6,30 @@ import contextlib
 from collections.abc import Iterator
 from typing import SupportsIndex
 
+import torch
+
 from .._engine.checks import as_choice, as_u64
 from . import copies, operations  # noqa: F401  # they teach the recorder torch's operations
 from .escapes import Escapes
-from .modules import Watch
+from .modules import Module, Watch, named_tensors
 from .recorder import Recorder
 from .recording import Recording
+from .uncovered import OtherGenerators, keep_other_threads, warn_of_strays
 
 ORDERS = ("name", "call")
 """By what a tensor's stream is chosen."""
 
 
 @contextlib.contextmanager
-def record(seed: SupportsIndex = 0) -> Iterator[Recording]:
+def record(seed: SupportsIndex = 0, *, model: Module | None = None) -> Iterator[Recording]:
     """Record what a model's own code does to each tensor; draws and fills are written down, and not made.
 
     Parameters
     ----------
     seed : int, default 0
         Of what must be computed for real, because no plan expresses it (a spectral norm, say).
+    model : torch.nn.Module, optional
+        A model that was built before, and is initialized again in the block; one that is built there is found.
 
     Yields
     ------
@@ -48,12 +53,12 @@ def record(seed: SupportsIndex = 0) -> Iterator[Recording]:
     'normal std=1, zeros in [0:1, 0:2]'
     """
     recording = Recording()
-    with _recorded(Recorder(as_u64(seed, "seed")), recording):
+    with _recorded(Recorder(as_u64(seed, "seed")), recording, model):
         yield recording
 
 
 @contextlib.contextmanager
-def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
+def fast_init(seed: SupportsIndex, *, by: str = "name", model: Module | None = None) -> Iterator[Recording]:
     """Build a model whose weights start as its own code starts them, each drawn once, on all threads.
 
     Parameters
@@ -63,6 +68,9 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
     by : {"name", "call"}
         Whether a tensor has the stream of its name, so that no other tensor matters to it, or that of the number
         of the call that draws it, which fills at once.
+    model : torch.nn.Module, optional
+        A model that was built before, and is initialized again in the block (``model.apply(init_weights)``); one
+        that is built there is found.
 
     Yields
     ------
@@ -72,7 +80,12 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
     Notes
     -----
     The weights are those of ``recording.plan(seed)``, and of a checkpoint written from it. After the block every
-    tensor has its values. An exception inside the block goes on; models that were built by then have no values.
+    tensor has its values, unless it lies on the meta device. An exception inside the block goes on; models that
+    were built by then have no values.
+
+    What the block cannot cover it says: a warning where Python's or numpy's global generator was drawn from, where
+    drawn tensors belong to no known model, or where another thread made them; an error where another thread wrote
+    into a tensor that had no values yet.
 
     Examples
     --------
@@ -87,7 +100,7 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
     """
     checked = as_u64(seed, "seed")
     recorder, recording = Recorder(checked, is_eager=as_choice(by, ORDERS, "by") == "call"), Recording()
-    with _recorded(recorder, recording):
+    with _recorded(recorder, recording, model):
         yield recording
     if recorder.is_eager:
         recorder.settle_all()
@@ -96,8 +109,11 @@ def fast_init(seed: SupportsIndex, *, by: str = "name") -> Iterator[Recording]:
 
 
 @contextlib.contextmanager
-def _recorded(recorder: Recorder, recording: Recording) -> Iterator[None]:
-    watch = Watch()
+def _recorded(recorder: Recorder, recording: Recording, model: Module | None) -> Iterator[None]:
+    if not isinstance(model, torch.nn.Module | None):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    watch, others = Watch(model), OtherGenerators()
+    recorder.weights = watch.tensors
     watch.start()
     try:
         with recorder, Escapes(recorder):
@@ -105,4 +121,9 @@ def _recorded(recorder: Recorder, recording: Recording) -> Iterator[None]:
         models = watch.roots()
     finally:
         watch.stop()
+    entries = [entry for found in models for entry in named_tensors(found)]
+    keep_other_threads(recorder, entries, watch.made_elsewhere())
     recording.finish(recorder, models)
+    others.warn()
+    if not recorder.is_eager:
+        warn_of_strays(recorder, entries)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
@@ -19,9 +20,6 @@ from .._engine.targets import allocate
 
 _STORED = {getattr(torch, dtype.name): dtype for dtype in FLOATS}
 """torch's dtypes of weights, each under the name it has here."""
-
-_BITS = {1: torch.uint8, 2: torch.uint16}
-"""The dtypes that numpy reads where it does not know the tensor's own, by their bytes."""
 
 
 class Memory(NamedTuple):
@@ -82,6 +80,17 @@ def writing(tensor: torch.Tensor) -> Iterator[Memory]:
         tensor.copy_(staged)
 
 
+def refuse_unwritable(tensor: torch.Tensor) -> DType:
+    """Raise what `writing` would, of a tensor without memory too, which may get some; return its dtype."""
+    if tensor.is_meta:
+        return _dense(tensor)
+    dtype = _checked(tensor)
+    with torch.no_grad():
+        _refuse_as_torch_does(tensor)
+    _refuse_freed(tensor)
+    return dtype
+
+
 def stored_dtype(tensor: torch.Tensor) -> DType | None:
     """Return the tensor's dtype; None where no weights are stored in it."""
     return _STORED.get(tensor.dtype)
@@ -89,7 +98,7 @@ def stored_dtype(tensor: torch.Tensor) -> DType | None:
 
 def has_no_values(tensor: torch.Tensor) -> bool:
     """Say whether there is nothing to write: of a meta or fake tensor torch knows the shape only."""
-    return tensor.is_meta or (_holds_others(tensor) and _is_fake(tensor))
+    return tensor.is_meta or (holds_others(tensor) and _is_fake(tensor))
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:
@@ -98,28 +107,45 @@ def _is_fake(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, FakeTensor)
 
 
-def _holds_others(tensor: torch.Tensor) -> bool:
+def holds_others(tensor: torch.Tensor) -> bool:
     """Say whether its class keeps the values elsewhere (DTensor, a quantized weight): it has no memory itself."""
-    return type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    return not is_plain_class(type(tensor))
+
+
+def is_plain_class(kind: type) -> bool:
+    """Say whether tensors of a class are memory, and torch's operations on them torch's own."""
+    return bool(kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__)  # type: ignore[attr-defined]
 
 
 def _checked(tensor: torch.Tensor) -> DType:
     """Return the dtype of a dense tensor that has values of its own; else say what it is."""
-    dtype = stored_dtype(tensor)
-    if dtype is None:
-        raise TypeError(f"tensor must have one of the dtypes {FLOAT_NAMES}; got {tensor.dtype}")
+    dtype = _dense(tensor)
     if has_no_values(tensor):
         raise TypeError("a meta tensor has no memory; give it some with to_empty(device='cpu')")
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        raise TypeError(
-            f"weights fill a dense tensor, got layout {tensor.layout}; fill a dense one, then convert it"
-        )
-    if _holds_others(tensor):
+    if holds_others(tensor):
         raise TypeError(
             f"the values of this {type(tensor).__name__} lie in other tensors; fill those, with index= where each "
             "is a part of one weight"
         )
     return dtype
+
+
+def _dense(tensor: torch.Tensor) -> DType:
+    """Return the dtype of a dense tensor; else say what it is."""
+    dtype = stored_dtype(tensor)
+    if dtype is None:
+        raise TypeError(f"tensor must have one of the dtypes {FLOAT_NAMES}; got {tensor.dtype}")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise TypeError(
+            f"weights fill a dense tensor, got layout {tensor.layout}; fill a dense one, then convert it"
+        )
+    return dtype
+
+
+def _refuse_freed(tensor: torch.Tensor) -> None:
+    """Refuse a tensor whose storage was freed: torch itself would end the process."""
+    if tensor.numel() and not tensor.untyped_storage().nbytes():
+        raise RuntimeError("the storage of this tensor was freed (as FSDP does between uses); there is no memory")
 
 
 def _refuse_as_torch_does(tensor: torch.Tensor) -> None:
@@ -146,15 +172,25 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
 
 
 def _memory(tensor: torch.Tensor, dtype: DType) -> Array:
-    """Return an array that shares the tensor's memory; it must have some: torch itself would end the process."""
-    if tensor.numel() and not tensor.untyped_storage().nbytes():
-        raise RuntimeError("the storage of this tensor was freed (as FSDP does between uses); there is no memory")
-    plain = tensor.detach()
-    bits = _BITS.get(dtype.itemsize)
-    if bits is not None:
-        plain = plain.view(bits)
-    array: Array = plain.numpy()
-    return array.view(dtype.bits)
+    """Return an array that shares the tensor's memory."""
+    _refuse_freed(tensor)
+    return (
+        np.asarray(_Address(tensor.detach(), dtype.bits)) if tensor.numel() else np.empty(tensor.shape, dtype.bits)
+    )
+
+
+class _Address:
+    """What numpy's arrays are made of; ``Tensor.numpy`` would forbid torch to resize the storage, for good."""
+
+    def __init__(self, tensor: torch.Tensor, dtype: np.dtype[Any]) -> None:
+        self._tensor = tensor  # keeps the memory
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), False),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(stride * tensor.itemsize for stride in tensor.stride()),
+            "typestr": dtype.str,
+        }
 
 
 def _stage(tensor: torch.Tensor, dtype: DType) -> tuple[torch.Tensor, Array]:

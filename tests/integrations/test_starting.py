@@ -230,6 +230,85 @@ def test_a_plan_of_another_model_is_refused_before_anything_is_written(specs, me
     assert torch.equal(model.weight, before)
 
 
+def halves():
+    return nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2)).half()
+
+
+def large_in_the_middle(dtype="F32"):
+    specs = {
+        f"{layer}.{name}": {"dtype": dtype, "shape": [2, 2][: 1 + (name == "weight")]}
+        for layer in range(3)
+        for name in ("weight", "bias")
+    }
+    rule = fastinit.policies.UserRule("1.weight", "normal(0, 1e6)")
+    return fastinit.Plan.from_specs(specs, 1, fastinit.policies.customized("llama", [rule]))
+
+
+def expanded_in_the_middle():
+    model = halves()
+    model[1].weight.data = torch.zeros(2, 1, dtype=torch.float16).expand(2, 2)
+    return model
+
+
+def whole_numbers_in_the_middle():
+    model = halves()
+    model[1].weight = nn.Parameter(torch.zeros(2, 2, dtype=torch.int32), requires_grad=False)
+    return model
+
+
+def freed_in_the_middle():
+    model = halves()
+    model[1].weight.untyped_storage().resize_(0)
+    return model
+
+
+def sparse_in_the_middle():
+    model = halves()
+    model[1].weight = nn.Parameter(torch.eye(2).to_sparse())
+    return model
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (halves, fastinit.errors.DistributionError, r"tensor '1\.weight': .*float16"),
+        (expanded_in_the_middle, RuntimeError, "single memory location"),
+        (whole_numbers_in_the_middle, TypeError, r"tensor '1\.weight'.*torch\.int32"),
+        (freed_in_the_middle, RuntimeError, "was freed"),
+        (sparse_in_the_middle, TypeError, "layout torch.sparse_coo"),
+    ],
+)
+def test_one_tensor_that_cannot_be_written_leaves_all_as_they_were(build, error, message):
+    model = build()
+    before, version = model[0].weight.detach().clone(), model[0].weight._version
+    with pytest.raises(error, match=message):
+        ft.init_module(model, large_in_the_middle())
+    assert torch.equal(model[0].weight, before)
+    assert model[0].weight._version == version
+
+
+def test_a_meta_model_that_cannot_be_written_stays_on_the_meta_device():
+    with torch.device("meta"):
+        model = halves()
+    with pytest.raises(fastinit.errors.DistributionError, match=r"tensor '1\.weight'"):
+        ft.init_module(model, large_in_the_middle())
+    assert all(parameter.is_meta for parameter in model.parameters())
+
+
+def test_given_data_that_is_not_at_hand_is_missed_before_anything_is_written():
+    def build():
+        model = nn.Linear(3, 2)
+        model.register_buffer("table", torch.arange(3.0))
+        return model
+
+    plan = fastinit.Plan.from_json(recorded(build).to_json())
+    model = build()
+    before = model.weight.detach().clone()
+    with pytest.raises(PlanError, match="table"):
+        ft.init_module(model, plan)
+    assert torch.equal(model.weight, before)
+
+
 def test_a_seed_that_contradicts_the_plan_is_refused():
     plan = recorded(lambda: nn.Linear(3, 2))
     with pytest.raises(PlanError, match="the plan has seed 17, and seed=18 was given"):

@@ -270,6 +270,23 @@ def test_a_freed_storage_is_refused():
         ft.normal_(tensor, generator=rng)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2])
+def test_a_storage_that_was_filled_may_be_resized(dtype):
+    """numpy's view of a tensor forbids that for good, and FSDP frees storages between uses."""
+    tensor = torch.empty(3, 4, dtype=dtype)
+    ft.normal_(tensor.t(), generator=17)
+    with ft.writing(tensor) as (array, _):
+        assert array.shape == (3, 4)
+        assert array.flags.writeable
+    tensor.untyped_storage().resize_(0)
+    tensor.resize_(8, 8)
+    with ft.fast_init(17):
+        layer = nn.Linear(4, 4)
+        drawn = torch.randn(4)
+        drawn.resize_(8)
+    layer.weight.data.resize_(8, 8)
+
+
 def test_an_empty_tensor_may_be_written_to_in_any_mode():
     tensor = torch.empty(0, 3, dtype=torch.bfloat16)
     with ft.writing(tensor) as (array, dtype):
