@@ -5,7 +5,6 @@ whose numbers are those of another part. `replayed.py` runs the own code with fa
 """
 
 import copy
-import math
 
 import pytest
 from conftest import peer
@@ -233,17 +232,6 @@ def clamped_by_tensors(s):
 
 
 @body
-def written_by_loops(s):
-    table, mask = torch.zeros(12, 24), torch.zeros(12, 12)
-    for p in range(12):
-        mask[p, : p + 1] = -1
-        for i in range(24):
-            table[p, i] = math.sin(p / 10 ** (i / 24))
-    s.register_buffer("table", table)
-    s.register_buffer("mask", mask)
-
-
-@body
 def a_number_that_left(s):
     w = torch.randn(4)
     s.w = P(w)
@@ -293,6 +281,48 @@ def test_data_that_changed_after_its_block_is_in_no_plan():
     model.mask.zero_()
     with pytest.raises(PlanError, match=r"'mask' is data .* changed after its block"):
         recording.plan(0, model)
+
+
+def test_a_table_that_a_loop_fills_is_data():
+    """17,000 writes: a plan cannot tell them, and to paint one over the other takes all pairs of them."""
+
+    def build(s):
+        table, mask = torch.zeros(68, 250), torch.zeros(400, 400)
+        for p in range(68):
+            for i in range(250):
+                table[p, i] = p / (i + 1)
+        for i in range(400):
+            mask[i, : i + 1] = -1
+        s.register_buffer("table", table)
+        s.register_buffer("mask", mask)
+
+    made = ours(build, 17, "name")[0]
+    assert torch.equal(made["table"], torch.arange(68.0)[:, None] / torch.arange(1.0, 251.0))
+    assert torch.equal(made["mask"], -torch.tril(torch.ones(400, 400)))
+
+
+@pytest.mark.parametrize("by", ORDERS)
+def test_rows_drawn_by_a_long_loop_are_computed(by):
+    def build(s):
+        s.w = P(torch.zeros(2000, 4))
+        for row in range(2000):
+            init.normal_(s.w[row])
+
+    tensors, computed = ours(build, 17, by)
+    assert computed == {"w": ("many writes",)}
+    assert tensors["w"].detach().std() == pytest.approx(1, rel=0.05)
+    assert len(tensors["w"].unique()) > 7900
+
+
+@pytest.mark.parametrize("by", ORDERS)
+def test_a_tensor_that_was_narrow_stays_as_coarse(by):
+    def build(s):
+        s.w, s.h = P(torch.randn(64).bfloat16().float()), P(torch.randn(64).half().bfloat16())
+        s.m = nn.Linear(8, 8, dtype=torch.bfloat16).float()
+
+    made, _ = ours(build, 17, by)
+    for name in ("w", "m.weight"):
+        assert torch.equal(made[name], made[name].bfloat16().float())
 
 
 def test_experts_drawn_one_by_one_stay_draws():
