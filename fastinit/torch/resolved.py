@@ -128,10 +128,14 @@ class Picture:
         """Return what the boxes hold, comparable."""
         return sorted(((box, _kind(write, self.region)) for box, write in self.boxes), key=lambda kind: kind[0])
 
+    def is_all_of(self, draw: Draw) -> bool:
+        """Say whether its elements are those of a draw, place by place."""
+        return all(content.home == self.region for content in self.drawn()[draw])
+
     def decides(self, draw: Draw, content: Drawn, dtype: object) -> bool:
         """Say whether what another storage holds of a draw follows from this tensor: its equal, place by place."""
         mine, *others = self.drawn()[draw]
-        is_at_home = mine.home == self.region and content.home.sizes == self.region.sizes
+        is_at_home = self.is_all_of(draw) and content.home.sizes == self.region.sizes
         return is_at_home and not others and mine.is_like(content) and dtype == self.region.dtype
 
 
@@ -215,11 +219,14 @@ def _disown(recorder: Recorder, owners: Owners, history: History, write: Write) 
 
 
 def _name_draws(recorder: Recorder, owners: Owners, found: list[Resolved]) -> None:
-    """Tell the draws whose name they have, of tensors that are filled by it; all others stay as they were made."""
+    """Tell the draws whose name they have, of tensors that are filled by it; all others stay as they were made.
+
+    Not where the tensor is a part of a draw: its stream has no numbers for the rest of that.
+    """
     filled = {id(resolved.tensor) for resolved in found if resolved.distribution is not None}
     for draw, owner in owners.items():
-        if owner is not None and id(owner.entry.tensor) in filled and not (recorder.is_eager and draw.is_changed):
-            draw.stream = owner.stream
+        if owner is not None and id(owner.entry.tensor) in filled and owner.is_all_of(draw):
+            draw.stream = "" if recorder.is_eager and draw.is_changed else owner.stream
 
 
 def _resolved(

@@ -63,6 +63,12 @@ def parts_of_a_draw_are_parameters(s):
 
 
 @body
+def rows_beside_rows_that_have_no_name(s):
+    s.all = torch.randn(6, 4)
+    s.w = P(s.all[::2])
+
+
+@body
 def chunks_are_joined_in_another_order(s):
     a, b, c = torch.randn(6, 4).chunk(3)
     s.w = P(torch.cat([c, a, b]))
