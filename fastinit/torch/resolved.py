@@ -133,10 +133,14 @@ class Picture:
         return all(content.home == self.region for content in self.drawn()[draw])
 
     def decides(self, draw: Draw, content: Drawn, dtype: object) -> bool:
-        """Say whether what another storage holds of a draw follows from this tensor: its equal, place by place."""
-        mine, *others = self.drawn()[draw]
+        """Say whether what another storage holds of a draw follows from this tensor: its equal, place by place.
+
+        Not where the tensor was drawn over in part: its stream then has other numbers there.
+        """
+        (mine, *others), *overdrawn = self.drawn().values()
         is_at_home = self.is_all_of(draw) and content.home.sizes == self.region.sizes
-        return is_at_home and not others and mine.is_like(content) and dtype == self.region.dtype
+        is_one = not others and not overdrawn
+        return is_at_home and is_one and mine.is_like(content) and dtype == self.region.dtype
 
 
 def _kind(write: Write, region: Region) -> Any:

@@ -69,6 +69,14 @@ def rows_beside_rows_that_have_no_name(s):
 
 
 @body
+def a_copy_of_what_was_drawn_over(s):
+    w = torch.randn(3, 4)
+    s.copy = torch.cat([w, w])
+    w[:2].normal_()
+    s.w = P(w)
+
+
+@body
 def chunks_are_joined_in_another_order(s):
     a, b, c = torch.randn(6, 4).chunk(3)
     s.w = P(torch.cat([c, a, b]))
