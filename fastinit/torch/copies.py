@@ -39,6 +39,8 @@ def _copy_contents(recorder: Recorder, target: Tensor, source: Tensor) -> Any:
     copied = [(write, box, _copied(target, source, box, write.content)) for box, write in found or ()]
     if not copied or any(content is None for _, _, content in copied):
         return _copy_memory(recorder, target, source)
+    if recorder.is_eager:  # what the target held stays beside what is copied now
+        recorder.settle(target)
     for write, box, content in copied:
         if content is not None:
             recorder.note(target[tuple(slice(*r) for r in box)], content, where=write.where)

@@ -140,6 +140,13 @@ def repeated_by_copies_in_place(s):
 
 
 @body
+def a_row_copied_over_another_of_no_name(s):
+    s.v = torch.randn(3, 4) * 0.3
+    s.w = 0.3 - s.v
+    s.w[0].copy_(s.v[2])
+
+
+@body
 def repeated_in_one_storage(s):
     a = torch.randn(6, 4)
     a[3:].copy_(a[:3])
