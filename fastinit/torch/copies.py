@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
+from .._engine.boxes import Box
 from .calls import Call
 from .contents import Computed, Content, Fixed, Tensor, Unwritten, mixed
-from .histories import Write, region_of
-from .operations import OPTIONS, number_of
-from .recorder import Recorder, is_noted, rule
+from .operations import OPTIONS, value_of
+from .recorder import Recorder, can_hold, is_noted, rule
+from .regions import region_of
 
 COPY = torch.ops.aten.copy_.default
 
@@ -27,22 +28,23 @@ def copy(recorder: Recorder, target: Tensor, source: Tensor) -> Any:
         return NotImplemented
     if _is_all_bytes(recorder, target, source):
         return _copy_bytes(recorder, target, source)
-    if source.numel() == 1:
-        value = number_of(recorder, source)
-        fixed = None if value is None else torch.empty((), dtype=target.dtype).fill_(value)
-        return NotImplemented if fixed is None else recorder.note(target, Fixed(fixed))
+    value = value_of(recorder, source) if source.dim() <= target.dim() else None
+    if value is not None:
+        return recorder.note(target, Fixed(value.to(target.dtype)))
     return _copy_contents(recorder, target, source) if source.shape == target.shape else NotImplemented
 
 
 def _copy_contents(recorder: Recorder, target: Tensor, source: Tensor) -> Any:
     history = recorder.history(source)
     found = None if history is None else history.contents(region_of(source))
-    is_moved = _is_moved(target, source)
-    if found is None or not all(_is_copied(write, source, target, is_moved) for _, write in found):
+    copied = [(write, box, _copied(target, source, box, write.content)) for box, write in found or ()]
+    if not copied or any(content is None for _, _, content in copied):
         return _copy_memory(recorder, target, source)
-    for box, write in found:
-        place = target[tuple(slice(*part) for part in box)]
-        recorder.note(place, _copied(write.content, target), where=write.where)
+    if recorder.is_eager:  # what the target held stays beside what is copied now
+        recorder.settle(target)
+    for write, box, content in copied:
+        if content is not None:
+            recorder.note(target[tuple(slice(*r) for r in box)], content, where=write.where)
     if recorder.is_eager:
         _copy_stored(recorder, target, source)
     return target
@@ -57,29 +59,15 @@ def _copy_stored(recorder: Recorder, target: Tensor, source: Tensor) -> None:
         write.is_stored = True
 
 
-def _copied(content: Content, target: Tensor) -> Content:
-    return Fixed(content.value.to(target.dtype)) if isinstance(content, Fixed) else content
-
-
-def _is_copied(write: Write, source: Tensor, target: Tensor, is_moved: bool) -> bool:
-    """Say whether a content means the same in the target.
-
-    Draws do if all of them are copied and each keeps its place: what is transposed, or a part of a draw, must be
-    copied, as drawing it again would make other weights.
-    """
-    content = write.content
+def _copied(target: Tensor, source: Tensor, box: Box, content: Content) -> Content | None:
+    """Return what a box of the source means in the target; None where only memory says it."""
     if isinstance(content, Computed | Unwritten):
-        return False
+        return None
     if isinstance(content, Fixed):
-        return True
-    is_whole = write.region.lies_in(region_of(source))
-    return is_whole and not is_moved and bool(target.is_floating_point())
-
-
-def _is_moved(target: Tensor, source: Tensor) -> bool:
-    """Say whether elements change their places in memory, or are copied within one storage."""
-    is_alike = source.stride() == target.stride() or (source.is_contiguous() and target.is_contiguous())
-    return not is_alike or source.untyped_storage()._cdata == target.untyped_storage()._cdata
+        return Fixed(content.value.to(target.dtype))
+    cast, place = content.cast(source.dtype, target.dtype), region_of(target)
+    moved = None if cast is None else cast.carried(region_of(source), place, place.at(box))
+    return moved if moved is not None and can_hold(target, moved.distribution) else None
 
 
 def _copy_memory(recorder: Recorder, target: Tensor, source: Tensor) -> Tensor:
@@ -129,8 +117,14 @@ def _clone(recorder: Recorder, call: Call) -> Any:
 
 @rule("cat", "stack")
 def _joined(recorder: Recorder, call: Call) -> Any:
-    pieces = list(call.args[0])
-    if not any(_is_pending(recorder, piece) for piece in pieces) or len({piece.dtype for piece in pieces}) > 1:
+    pieces = [
+        piece for piece in call.args[0] if call.name == "stack" or piece.shape != (0,)
+    ]  # as torch's cat does
+    if (
+        "out" in call.kwargs
+        or not any(_is_pending(recorder, piece) for piece in pieces)
+        or len({piece.dtype for piece in call.args[0]}) > 1
+    ):
         return NotImplemented
     axis = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim", 0)
     shape = call.func([torch.empty_like(piece, device="meta") for piece in pieces], axis).shape

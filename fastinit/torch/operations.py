@@ -13,8 +13,9 @@ import torch
 from .._engine.distributions import Normal, between
 from ..initializers import Identity
 from .calls import Call
-from .contents import CHANGES, Computed, Content, Drawn, Fixed, Tensor, Unwritten
-from .recorder import Recorder, is_noted, rule
+from .contents import CHANGES, Drawn, Fixed, Step, Tensor, Unwritten
+from .recorder import Recorder, can_hold, is_noted, rule
+from .regions import region_of
 
 OPTIONS = ("dtype", "layout", "device", "pin_memory", "memory_format")
 """Arguments that say how a new tensor is laid out."""
@@ -36,7 +37,7 @@ def _zeros_or_ones(recorder: Recorder, call: Call) -> Any:
 
 @rule("full", "full_like", "new_full")
 def _full(recorder: Recorder, call: Call) -> Any:
-    value = _number(recorder, call.args[-1])
+    value = number_of(recorder, call.args[-1])
     if value is None or "out" in call.kwargs:
         return NotImplemented
     options = {"dtype": torch.full((), value).dtype} if call.name == "full" else {}
@@ -70,23 +71,27 @@ def _zero(recorder: Recorder, call: Call) -> Any:
 
 @rule("fill_")
 def _fill_value(recorder: Recorder, call: Call) -> Any:
-    value = _number(recorder, call.args[1])
+    value = number_of(recorder, call.args[1])
     return NotImplemented if value is None else _fill(recorder, call.args[0], value)
 
 
-def _number(recorder: Recorder, given: Any) -> Any:
+def number_of(recorder: Recorder, given: Any) -> Any:
     """Return a Python number, or the value of a tensor without axes that depends on no draws; None for others."""
     if isinstance(given, bool | int | float):
         return given
-    if not isinstance(given, torch.Tensor) or given.numel() != 1 or given.device.type != "cpu":
+    value = value_of(recorder, given) if isinstance(given, torch.Tensor) and not given.dim() else None
+    return None if value is None else value.item()
+
+
+def value_of(recorder: Recorder, tensor: Tensor) -> Tensor | None:
+    """Return the value of a tensor of one element, without axes; None where it is drawn, or not known."""
+    if tensor.numel() != 1 or tensor.device.type != "cpu" or not is_noted(tensor):
         return None
-    content = recorder.content(given)
+    content = recorder.content(tensor)
     if isinstance(content, Fixed):
-        return content.value.item()
-    return given.item() if content is None and recorder.history(given) is None else None
-
-
-number_of = _number
+        return content.value
+    is_known = content is None and recorder.history(tensor) is None
+    return tensor.detach().reshape(()).clone() if is_known else None
 
 
 @rule("eye")
@@ -94,7 +99,7 @@ def _eye(recorder: Recorder, call: Call) -> Any:
     out = call.kwargs.get("out")
     if out is None or out.dim() != 2 or not out.numel():
         return NotImplemented
-    return recorder.note(out, Drawn(Identity().for_shape(tuple(out.shape)), None))
+    return recorder.noted_draw(out, Identity().for_shape(tuple(out.shape)))
 
 
 # ---- draws -------------------------------------------------------------------------------------------
@@ -139,36 +144,66 @@ def _normal_of_shape(recorder: Recorder, call: Call) -> Any:
 @rule(*(name + ending for name in CHANGES for ending in ("", "_")))
 def _changed(recorder: Recorder, call: Call) -> Any:
     """Apply an elementwise operation with numbers to what a tensor holds."""
-    content = recorder.content(call.args[0]) if isinstance(call.args[0], torch.Tensor) else None
-    numbers = _numbers(recorder, call)
-    if isinstance(content, Computed | Unwritten | None) or numbers is None:
+    tensor = call.args[0]
+    if not isinstance(tensor, torch.Tensor) or "out" in call.kwargs:
         return NotImplemented
-    changed: Content | None
+    content = recorder.content(tensor)
     if isinstance(content, Fixed):
-        changed = Fixed(_computed(call, content.value, numbers))
-        dtype = changed.value.dtype
-    else:
-        changed, dtype = content.changed(call.name.removesuffix("_"), numbers), call.args[0].dtype
+        return _changed_value(recorder, call, content.value)
+    return _changed_draws(recorder, call, content) if isinstance(content, Drawn) else NotImplemented
+
+
+def _changed_value(recorder: Recorder, call: Call, value: Tensor) -> Any:
+    """Let torch itself compute with the value, in as many axes as the tensor has: its rounding, and its dtype."""
+    tensor, others = call.args[0], [*call.args[1:], *call.kwargs.values()]
+    if not all(_is_value(recorder, other) for other in others) or call.name.startswith("erfinv"):
+        return NotImplemented  # of many elements, torch computes erfinv by other means
+    for other in others:
+        if isinstance(other, torch.Tensor):
+            recorder.settle(other)
+    result = call.func(value.reshape((1,) * tensor.dim()).clone(), *call.args[1:], **call.kwargs)
+    if result.dim() != tensor.dim():
+        return NotImplemented
+    return recorder.note(_target(call, result.dtype), Fixed(result.reshape(())))
+
+
+def _is_value(recorder: Recorder, given: Any) -> bool:
+    """Say whether an argument is one number that depends on no draws, or is left out."""
+    is_known = isinstance(given, torch.Tensor) and value_of(recorder, given) is not None
+    return is_known or given is None or isinstance(given, bool | int | float)
+
+
+def _changed_draws(recorder: Recorder, call: Call, content: Drawn) -> Any:
+    tensor, numbers = call.args[0], _numbers(recorder, call)
+    changed = None if numbers is None else content.changed(Step(call.func, numbers))
     if changed is None:
         return NotImplemented
-    is_inplace = call.name.endswith("_")
-    return recorder.note(call.args[0] if is_inplace else torch.empty_like(call.args[0], dtype=dtype), changed)
+    made = _target(call, tensor.dtype)
+    moved = changed.carried(region_of(tensor), region_of(made))
+    if moved is None or not can_hold(made, moved.distribution):
+        return NotImplemented
+    return recorder.note(made, moved)
 
 
-def _computed(call: Call, value: Tensor, numbers: tuple[Any, ...]) -> Tensor:
-    """Return what torch itself makes of one value: its rounding, and its dtype."""
-    given = zip(call.func._schema.arguments[1:], numbers, strict=True)
-    named = {argument.name: number for argument, number in given if argument.kwarg_only}
-    return call.func(value.clone(), *numbers[: len(numbers) - len(named)], **named)
+def _target(call: Call, dtype: Any) -> Tensor:
+    """Return where the result goes: the tensor itself, or a new one."""
+    return call.args[0] if call.name.endswith("_") else torch.empty_like(call.args[0], dtype=dtype)
 
 
 def _numbers(recorder: Recorder, call: Call) -> tuple[Any, ...] | None:
-    """Return an operation's other arguments in their order; None where one of them is no number."""
+    """Return an operation's other arguments in their order; None where one of them is more than a number."""
     found = []
     for position, argument in enumerate(call.func._schema.arguments[1:], 1):
         given = call.given(position, argument)
-        number = _number(recorder, given)
+        number = number_of(recorder, given) if _keeps_dtype(call, given) else None
         if number is None and not (given is None and "clamp" in call.name):
             return None
         found.append(number)
     return tuple(found)
+
+
+def _keeps_dtype(call: Call, given: Any) -> bool:
+    """Say whether torch computes in the first tensor's dtype, and takes `given` as it takes a number."""
+    if not isinstance(given, torch.Tensor):
+        return True
+    return "clamp" not in call.name and torch.result_type(call.args[0], given) == call.args[0].dtype

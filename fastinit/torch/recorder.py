@@ -16,6 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
+from .._engine.boxes import Box, whole_box
 from .._engine.fill import fill
 from .._engine.initializer import Distribution
 from .._engine.streams import stream_state
@@ -23,8 +24,9 @@ from ..errors import InitializationError
 from . import frames
 from .calls import Call, is_view, tensors_in, written_by
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
-from .histories import History, Region, Write, draws_in, region_of
+from .histories import History, Write, draws_in
 from .inside import answered, promised
+from .regions import Region, box_in, region_of
 from .targets import holds_others, is_plain_class, stored_dtype, writing
 
 Rule = Callable[["Recorder", Call], Any]
@@ -68,8 +70,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         self.is_eager = is_eager
         self.weights: Callable[[], Iterable[Tensor]] = tuple
         self.pinned: set[Draw] = set()
-        self.readers: dict[Draw, str] = {}
-        self.streams: dict[Draw | None, str] = {}
         self._kept: dict[int, Kept] = {}
         self._others: Any = WeakIdKeyDictionary()
         self._target: Tensor = None
@@ -104,7 +104,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
             if result is not NotImplemented:
                 return result
         call = Call(func, args, kwargs)
-        self._end_tables()
         noted = _RULES.get(func._schema.name)
         if noted is not None and kwargs.get("generator") is None:
             result = noted(self, call)
@@ -137,13 +136,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         """
         if not is_noted(tensor):
             self._others[tensor] = content
-            self.pinned |= draws_in([content])
+            self.pin(draws_in([content]))
             return tensor
         history = self._kept_history(tensor, is_older=_is_memory_of(tensor, self._target))
         history.append(Write(region_of(tensor), content, where or frames.where(), is_stored))
         self.count_version(tensor)
         if history.is_shared and not is_stored:
             self._make_real(tensor, "numpy")
+        elif history.is_crowded and not tensor.is_meta:
+            self._gather(history, tensor)
         return tensor
 
     def _kept_history(self, tensor: Tensor, *, is_older: bool) -> History:
@@ -156,20 +157,28 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
             storage = tensor.untyped_storage()
             is_shared = not storage.resizable() and address not in map(address_of, self.weights())
             history = History(storage.nbytes(), is_older=is_older, is_shared=is_shared)
-            history.append(_held_before(tensor, storage.nbytes()))
+            history.append(_all_of(tensor, storage.nbytes(), Computed()))
             self._kept[address] = Kept(StorageWeakRef(storage), history)
         return self._kept[address].history
+
+    def _gather(self, history: History, tensor: Tensor) -> None:
+        """Make all that was noted of a storage, and know it as data from now on."""
+        self._settle(history, tensor.untyped_storage())
+        held = mixed(history.all_contents())
+        operations = held.operations or ("many writes",) * bool(held.draws)
+        history.append(_all_of(tensor, history.nbytes, replace(held, operations=operations)))
 
     def content(self, tensor: Tensor) -> Content | None:
         """Return the one content that all of a tensor holds; None where there is none or more than one."""
         history = self.history(tensor)
-        if history is None or not tensor.numel():
+        if history is None or not tensor.numel() or not is_noted(tensor):
             return None
         found = history.contents(region_of(tensor))
         return found[0][1].content if found is not None and len(found) == 1 else None
 
     def alive(self) -> list[History]:
-        """Return the histories of the storages that something still holds."""
+        """Return the histories of the storages that something still holds; the recorder itself holds none."""
+        self._noted_frame = None
         return [kept.history for kept in self._kept.values() if not kept.reference.expired()]
 
     def draw(self) -> Draw:
@@ -189,8 +198,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         with _disable_current_modes():  # or the fills would be noted again, and not made
             self.settle(tensor)
         held = mixed(self.held(tensor))
-        self._read_by(reader, held.draws)
-        self.pinned |= held.draws
+        _read_by(reader, held.draws)
+        self.pin(held.draws)
         return held
 
     def share(self, tensor: Tensor, reader: str) -> None:
@@ -222,16 +231,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         held = mixed(history.all_contents())
         if held.draws or held.is_random:
             held = replace(held, operations=tuple(dict.fromkeys((*held.operations, reader))))
-        history.writes[:] = [replace(_held_before(tensor, history.nbytes), content=held, where=frames.where())]
+        history.writes[:] = [replace(_all_of(tensor, history.nbytes, held), where=frames.where())]
 
-    def _end_tables(self) -> None:
-        """Write a table for real that a loop writes element by element."""
-        history = None if self._target is None else self.history(self._target)
-        if history is not None and history.is_table:
-            self._make_real(self._target, "loop")
-
-    def _read_by(self, reader: str, draws: Iterable[Draw]) -> None:
-        self.readers.update({draw: reader for draw in draws if draw not in self.readers})
+    def pin(self, draws: Iterable[Draw]) -> None:
+        """Keep the numbers of draws as they were made: something depends on them."""
+        for draw in draws:
+            draw.is_pinned = True
+            self.pinned.add(draw)
 
     # ---- other threads ----
 
@@ -271,14 +277,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         """Note that a tensor is drawn, where its dtype can hold the distribution."""
         if not tensor.numel():
             return tensor
-        kind = stored_dtype(tensor)
-        if kind is None or tensor.layout is not torch.strided:
+        home = region_of(tensor)
+        if not (is_noted(tensor) and home.is_distinct and can_hold(tensor, distribution)):
             return NotImplemented
-        try:
-            distribution.prepare(kind)
-        except InitializationError:
-            return NotImplemented
-        self.note(tensor, Drawn(distribution, self.draw() if distribution.draws_per_weight else None))
+        draw = self.draw() if distribution.draws_per_weight else None
+        self.note(tensor, Drawn(distribution, draw, home, distribution, tensor.dtype))
         if self.is_eager:
             self.settle(tensor)
         return tensor
@@ -293,7 +296,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
 
     def settle_all(self, filled: Iterable[Tensor] = ()) -> None:
         """Give every storage that something still holds its values, but for those of tensors to be filled next."""
-        covered = {address_of(tensor) for tensor in filled if self._covers(tensor)}
+        covered = {address_of(tensor) for tensor in filled if self.covers(tensor)}
         for address, kept in list(self._kept.items()):
             storage = torch.UntypedStorage._new_with_weak_ptr(kept.reference.cdata)
             if address in covered:
@@ -302,7 +305,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
             elif storage is not None and kept.history.is_pending:
                 self._settle(kept.history, storage)
 
-    def _covers(self, tensor: Tensor) -> bool:
+    def covers(self, tensor: Tensor) -> bool:
+        """Say whether a tensor is all of its storage."""
         history = self.history(tensor)
         return history is not None and region_of(tensor).covers(history.nbytes)
 
@@ -315,18 +319,36 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         write.is_stored = True
         if isinstance(write.content, Unwritten | Computed) or storage.device.type == "meta":
             return
-        target = _tensor_at(storage, write.region)
         if isinstance(write.content, Fixed):
-            target.fill_(write.content.value)
+            _tensor_at(storage, write.region).fill_(write.content.value)
         else:
-            write_drawn(target, write.content.distribution, self._state(write.content.draw))
+            self._make(storage, write.region, write.content)
+
+    def _make(self, storage: Any, region: Region, content: Drawn) -> None:
+        """Make draws at their places: at once where one tensor has them, else step by step as the code did."""
+        draw, home = content.draw, content.home
+        box = box_in(region, home)
+        assert box is not None, "whoever noted it has asked"
+        target, place = _tensor_at(storage, home.at(box)), (home.sizes, box)
+        state = self._state(draw)
+        if draw is not None and draw.stream:
+            write_drawn(target, content.distribution, state, place)
+        elif not content.steps:
+            write_drawn(target, content.source, state, place)
+        else:
+            values = torch.empty(target.shape, dtype=content.dtype)
+            write_drawn(values, content.source, state, place)
+            with torch.no_grad():
+                for step in content.steps:
+                    values = step(values)
+                target.copy_(values)
+            if draw is not None:
+                draw.is_changed = True
 
     def _state(self, draw: Draw | None) -> int:
         """Return where the stream of a draw starts: at its tensor's name, once that is known."""
-        number = 0 if draw is None else draw.number
-        if self.is_eager:
-            return stream_state(self.seed, f"call/{number}")
-        return stream_state(self.seed, self.streams.get(draw, f"call/{number}"))
+        number, stream = (0, "") if draw is None else (draw.number, draw.stream)
+        return stream_state(self.seed, stream if stream and not self.is_eager else f"call/{number}")
 
     def run(self, call: Call) -> Any:
         """Run an operation for real, and note what became of tensors that depend on draws."""
@@ -336,7 +358,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
             return call.run()
         read = self._settled(call)
         if call.name in _TO_PYTHON:  # no history can follow a number
-            self.pinned |= read.draws
+            self.pin(read.draws)
         is_random = torch.Tag.nondeterministic_seeded in call.func.tags and call.kwargs.get("generator") is None
         result = self._at_random(call) if is_random else call.run()
         content = Computed((*read.operations, call.name), read.draws, is_random or read.is_random)
@@ -351,7 +373,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         for tensor in taken:
             self.settle(tensor)
         read = mixed([content for tensor in taken for content in self.held(tensor)])
-        self._read_by(call.name, read.draws)
+        _read_by(call.name, read.draws)
         return read
 
     def _run_higher(self, call: Call) -> Any:
@@ -376,8 +398,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         history = self.history(tensor)
         if history is None:
             return []
-        region = region_of(tensor)
-        found = history.contents(region) if tensor.numel() else []
+        if not tensor.numel():
+            return []
+        found = history.contents(region_of(tensor)) if is_noted(tensor) else None
         return history.all_contents() if found is None else [write.content for _, write in found]
 
     def _at_random(self, call: Call) -> Any:
@@ -392,17 +415,38 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
             generator.set_state(before)
 
 
-def _held_before(tensor: Tensor, nbytes: int) -> Write:
-    """Return what a storage holds before the first write that is noted: what memory has."""
+def _all_of(tensor: Tensor, nbytes: int, content: Computed) -> Write:
+    """Return what memory holds in all of a tensor's storage."""
     region = Region(0, (nbytes // tensor.itemsize,), (1,), tensor.dtype, tensor.itemsize)
-    return Write(region, Computed(), "", True)
+    return Write(region, content, "", True)
 
 
-def write_drawn(target: Tensor, distribution: Distribution, state: int) -> None:
-    """Fill a tensor's memory from the stream at `state`."""
+def _read_by(reader: str, draws: Iterable[Draw]) -> None:
+    for draw in draws:
+        draw.reader = draw.reader or reader
+
+
+def can_hold(tensor: Tensor, distribution: Distribution) -> bool:
+    """Say whether a tensor's dtype has the weights of a distribution; torch gives infinities where it has not."""
+    kind = stored_dtype(tensor)
+    if kind is None:
+        return False
+    try:
+        distribution.prepare(kind)
+    except InitializationError:
+        return False
+    return True
+
+
+def write_drawn(
+    target: Tensor, distribution: Distribution, state: int, place: tuple[tuple[int, ...], Box] | None = None
+) -> None:
+    """Fill a tensor's memory from the stream at `state`; `place` is its whole's shape and its box there."""
+    shape, box = (tuple(target.shape), None) if place is None else place
+    index = None if box is None or box == whole_box(shape) else tuple(slice(*r) for r in box)
     mode = torch.inference_mode() if target.is_inference() else torch.no_grad()
     with mode, writing(target) as (array, dtype):
-        fill(state, tuple(target.shape), distribution, dtype, array)
+        fill(state, shape, distribution, dtype, array, index)
 
 
 def _tensor_at(storage: Any, region: Region) -> Tensor:
@@ -438,4 +482,5 @@ def _is_memory_of(tensor: Tensor, other: Tensor) -> bool:
 
 def is_noted(tensor: Tensor) -> bool:
     """Say whether a tensor is plain memory, of which a history can tell."""
-    return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
+    is_dense = tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
+    return is_dense and not (tensor.is_conj() or tensor.is_neg())  # views that read memory with its signs changed

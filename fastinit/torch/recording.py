@@ -46,13 +46,10 @@ class Recording:
         """Decide what every tensor is, once the models are built."""
         self.models, self._started = drawn_first(recorder, models)
         self._seed, self._is_read = recorder.seed, bool(recorder.pinned)
-        named = [
-            (entry, f"{number}/{entry.name}" if number else entry.name)
-            for number, model in enumerate(self.models)
-            for entry in named_tensors(model)
-        ]
+        entries = [list(named_tensors(model)) for model in self.models]
+        named = [(entry, _qualified(number, entry.name)) for number, held in enumerate(entries) for entry in held]
         resolved = iter(resolve(recorder, named))
-        self._tensors = [[next(resolved) for _ in named_tensors(model)] for model in self.models]
+        self._tensors = [[next(resolved) for _ in held] for held in entries]
 
     @property
     def computed(self) -> dict[str, tuple[str, ...]]:
@@ -64,7 +61,7 @@ class Recording:
             _qualified(number, tensor.name): tensor.operations
             for number, tensors in enumerate(self._tensors)
             for tensor in tensors
-            if tensor.distribution is None and tensor.is_random
+            if tensor.is_computed
         }
 
     def plan(self, seed: SupportsIndex, model: Module | None = None) -> Plan:
@@ -102,12 +99,12 @@ class Recording:
         """Return the data of the buffers that no checkpoint holds: name -> tensor."""
         chosen = self._tensors[self._number(model)]
         return {
-            tensor.name: tensor.tensor for tensor in chosen if not tensor.is_saved and tensor.distribution is None
+            tensor.name: tensor.data() for tensor in chosen if not tensor.is_saved and tensor.distribution is None
         }
 
     def _check_seed(self, seed: int, chosen: list[Resolved]) -> None:
         """Refuse to give data that was computed from draws of one seed to a plan of another."""
-        computed = [tensor.name for tensor in chosen if tensor.distribution is None and tensor.is_random]
+        computed = [tensor.name for tensor in chosen if tensor.is_computed]
         if computed and seed != self._seed:
             raise PlanError(
                 f"{counted(len(computed), 'tensor')} ({computed[0]!r} the first) were computed from draws of seed "
@@ -200,7 +197,7 @@ def _row(name: str, tensor: Resolved) -> tuple[str, ...]:
     kind, parameters = "given", " ".join(tensor.operations)
     if tensor.distribution is not None:
         kind, parameters = tensor.distribution.name, tensor.distribution.describe()
-    elif tensor.is_random:
+    elif tensor.is_computed:
         kind = "computed"
     if tensor.copy_of:
         kind = f"copy of {tensor.copy_of}"
@@ -215,7 +212,7 @@ def _planned(tensor: Resolved, seed: int, names: set[str], given: dict[str, Any]
     distribution, initializer = tensor.distribution, "given"
     if distribution is None:
         _check_data(tensor)
-        given[tensor.name] = as_array(tensor.tensor)
+        given[tensor.name] = as_array(tensor.data())
         distribution = Given(digest_of(given[tensor.name]))
     else:
         initializer = distribution.name

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
-from .._engine.boxes import Box, Painted, joined, lengths, whole_box
-from .._engine.checks import size_of
+from .._engine.boxes import Painted, joined, whole_box
 from .._engine.distributions import Constant
 from .._engine.divided import Parts
 from .._engine.initializer import Distribution
-from ..errors import FastinitError
+from ..errors import FastinitError, PlanError
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
-from .histories import Region, Write, draws_in, region_of
+from .histories import History, Write, draws_in
 from .modules import Named
 from .recorder import Recorder, is_noted
+from .regions import Region, region_of
 from .targets import holds_others, stored_dtype
 
 Boxes = list[Painted[Write]]
@@ -49,6 +49,8 @@ class Resolved:
         Whether that depends on draws.
     where : tuple of str
         The lines of code that decided it.
+    version : int
+        Torch's count of the writes into what was computed, when the block ended.
     """
 
     name: str
@@ -60,18 +62,45 @@ class Resolved:
     operations: tuple[str, ...] = ()
     is_random: bool = False
     where: tuple[str, ...] = field(default_factory=tuple)
+    version: int = 0
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether it depends on draws, but through operations that no plan expresses."""
+        return self.distribution is None and self.is_random
+
+    def data(self) -> Tensor:
+        """Return the tensor, whose memory is the data; a PlanError says that it was changed since."""
+        if self.version != _version(self.tensor):
+            raise PlanError(
+                f"tensor {self.name!r} is data that the model's code computed, and it was changed after its block "
+                "had ended; ask the recording for its plan before that"
+            )
+        return self.tensor
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def resolve(recorder: Recorder, named: Iterable[tuple[Named, str]]) -> list[Resolved]:
     """Decide what every tensor is; `named` has each with the name of its stream."""
-    pictures = [_picture(recorder, entry, stream) for entry, stream in named]
-    owners = _owners(pictures, _pinned(recorder))
-    recorder.streams.update({draw: owner.stream for draw, owner in owners.items() if owner is not None})
+    alive = recorder.alive()
+    held = [content for history in alive for content in history.all_contents()]
+    recorder.pin(draws_in(filter(_is_computed, held)))
+    pictures = [Picture(entry, stream, _boxes(recorder, entry.tensor)) for entry, stream in named]
+    owners = _owners(recorder, pictures, _strangers(recorder, pictures, alive))
     seen: dict[tuple[Any, ...], Picture] = {}
-    return [_resolved(recorder, picture, owners, seen) for picture in pictures]
+    found = [_resolved(recorder, picture, owners, seen) for picture in pictures]
+    _name_draws(recorder, owners, found)
+    return found
 
 
-@dataclass(slots=True)
+def _is_computed(content: Content) -> bool:
+    return isinstance(content, Computed)
+
+
+@dataclass(slots=True, eq=False)
 class Picture:
     """A named tensor and what its boxes hold."""
 
@@ -79,29 +108,49 @@ class Picture:
     stream: str
     boxes: Boxes
 
+    @property
+    def region(self) -> Region:
+        """Where it lies in its storage."""
+        return region_of(self.entry.tensor)
+
+    def drawn(self) -> dict[Draw, list[Drawn]]:
+        """Return what it holds of each draw."""
+        found: dict[Draw, list[Drawn]] = {}
+        for _, write in self.boxes:
+            if isinstance(write.content, Drawn) and write.content.draw is not None:
+                found.setdefault(write.content.draw, []).append(write.content)
+        return found
+
     def is_copy(self, other: Picture) -> bool:
         """Say whether each element holds what the same element of the other does."""
-        mine, others = self.entry.tensor, other.entry.tensor
-        is_alike = mine.shape == others.shape and mine.stride() == others.stride()
-        return is_alike and _kinds(self.boxes) == _kinds(other.boxes)
+        return self.region[1:] == other.region[1:] and self._kinds() == other._kinds()
+
+    def _kinds(self) -> list[Any]:
+        """Return what the boxes hold, comparable."""
+        return sorted(((box, _kind(write, self.region)) for box, write in self.boxes), key=lambda kind: kind[0])
+
+    def is_all_of(self, draw: Draw) -> bool:
+        """Say whether its elements are those of a draw, place by place."""
+        return all(content.home == self.region for content in self.drawn()[draw])
+
+    def decides(self, draw: Draw, content: Drawn, dtype: object) -> bool:
+        """Say whether what another storage holds of a draw follows from this tensor: its equal, place by place.
+
+        Not where the tensor was drawn over in part: its stream then has other numbers there.
+        """
+        (mine, *others), *overdrawn = self.drawn().values()
+        is_at_home = self.is_all_of(draw) and content.home.sizes == self.region.sizes
+        is_one = not others and not overdrawn
+        return is_at_home and is_one and mine.is_like(content) and dtype == self.region.dtype
 
 
-def _kinds(boxes: Boxes) -> list[Any]:
-    """Return what the boxes hold, comparable."""
-    return sorted((box, _kind(write)) for box, write in boxes)
-
-
-def _kind(write: Write) -> str:
+def _kind(write: Write, region: Region) -> Any:
     content = write.content
     if isinstance(content, Fixed):
         return repr(content.value.item())
     if isinstance(content, Drawn) and content.draw is not None:
-        return f"{content.draw.number} {content.distribution}"
-    return f"{id(write)}"
-
-
-def _picture(recorder: Recorder, entry: Named, stream: str) -> Picture:
-    return Picture(entry, stream, _boxes(recorder, entry.tensor))
+        return content.home.offset - region.offset, content.home[1:], content.made
+    return id(write)
 
 
 def _boxes(recorder: Recorder, tensor: Tensor) -> Boxes:
@@ -111,12 +160,14 @@ def _boxes(recorder: Recorder, tensor: Tensor) -> Boxes:
         region = Region(0, tuple(tensor.shape), (), tensor.dtype, 0)
         return [(whole_box(region.sizes), Write(region, mixed(recorder.held(tensor)), "", True))]
     region = region_of(tensor)
-    memory = [(whole_box(region.sizes), Write(region, mixed(history.all_contents()), "", True))]
+    computed = mixed(history.all_contents())
+    memory = [(whole_box(region.sizes), Write(region, computed, "", True))]
     if not tensor.numel():
         return memory
     boxes = history.contents(region)
     if boxes is None or not boxes:
         recorder.settle(tensor)
+        recorder.pin(computed.draws)
         return memory
     return joined_writes(boxes)
 
@@ -132,24 +183,58 @@ def joined_writes(boxes: Boxes) -> Boxes:
     return [(box, by_kind[kind]) for box, kind in joined(keyed)]
 
 
-def _pinned(recorder: Recorder) -> frozenset[Draw]:
-    """Return the draws that something still alive was computed from."""
-    alive = [content for history in recorder.alive() for content in history.all_contents()]
-    return draws_in([content for content in alive if isinstance(content, Computed)]) | frozenset(recorder.pinned)
+def _strangers(recorder: Recorder, pictures: list[Picture], alive: list[History]) -> list[tuple[History, Write]]:
+    """Return what storages hold that no named tensor shows all of."""
+    shown = {
+        id(recorder.history(picture.entry.tensor)) for picture in pictures if recorder.covers(picture.entry.tensor)
+    }
+    return [(history, write) for history in alive if id(history) not in shown for write in history.writes]
 
 
 Owners = dict[Draw, Picture | None]
 """Which tensor's name each draw has; None of one that must stay as memory has it."""
 
 
-def _owners(pictures: list[Picture], pinned: frozenset[Draw]) -> Owners:
-    owners: Owners = dict.fromkeys(pinned)
+def _owners(recorder: Recorder, pictures: list[Picture], strangers: list[tuple[History, Write]]) -> Owners:
+    """Give each draw to the one tensor that holds its numbers, each once; copies of that tensor follow it."""
+    owners: Owners = {}
     for picture in pictures:
-        for draw in draws_in([write.content for _, write in picture.boxes if isinstance(write.content, Drawn)]):
-            owner = owners.setdefault(draw, picture)
+        for draw, held in picture.drawn().items():
+            is_once = len({content.home for content in held}) == 1
+            owner = owners.setdefault(draw, picture if is_once and not draw.is_pinned else None)
             if owner is not None and owner is not picture and not picture.is_copy(owner):
                 owners[draw] = None
+    for history, write in strangers:
+        _disown(recorder, owners, history, write)
     return owners
+
+
+def _disown(recorder: Recorder, owners: Owners, history: History, write: Write) -> None:
+    """Take a draw from its owner where a tensor that has no name holds its numbers in another way."""
+    content = write.content
+    if not isinstance(content, Drawn) or content.draw is None:
+        return
+    owner = owners.get(content.draw)
+    if owner is None:
+        return
+    if recorder.history(owner.entry.tensor) is history:
+        follows = content.home == owner.drawn()[content.draw][0].home
+    else:
+        is_made = write.is_stored and not recorder.is_eager
+        follows = not is_made and owner.decides(content.draw, content, write.region.dtype)
+    if not follows:
+        owners[content.draw] = None
+
+
+def _name_draws(recorder: Recorder, owners: Owners, found: list[Resolved]) -> None:
+    """Tell the draws whose name they have, of tensors that are filled by it; all others stay as they were made.
+
+    Not where the tensor is a part of a draw: its stream has no numbers for the rest of that.
+    """
+    filled = {id(resolved.tensor) for resolved in found if resolved.distribution is not None}
+    for draw, owner in owners.items():
+        if owner is not None and id(owner.entry.tensor) in filled and owner.is_all_of(draw):
+            draw.stream = "" if recorder.is_eager and draw.is_changed else owner.stream
 
 
 def _resolved(
@@ -161,10 +246,11 @@ def _resolved(
     if made.distribution is None:
         recorder.settle(entry.tensor)
         content = mixed([write.content for _, write in boxes])
-        readers = tuple(recorder.readers[draw] for draw in sorted(content.draws) if draw in recorder.readers)
-        made.operations = content.operations or tuple(dict.fromkeys(readers)) or _constructions(boxes)
+        readers = dict.fromkeys(draw.reader for draw in sorted(content.draws) if draw.reader)
+        made.operations = content.operations or tuple(readers) or _steps(boxes)
         made.is_random = content.is_random or bool(content.draws)
         made.distribution = None if made.is_random else _constant(entry.tensor)
+        made.version = _version(entry.tensor)
     original = seen.setdefault(_memory_of(entry.tensor), picture)
     if original is picture and made.distribution is not None:
         original = _original(picture, owners)
@@ -173,10 +259,11 @@ def _resolved(
     return made
 
 
-def _constructions(boxes: Boxes) -> tuple[str, ...]:
-    """Return what was drawn into parts of a tensor that no part of a plan can be."""
-    drawn = [write.content.distribution.name for _, write in boxes if isinstance(write.content, Drawn)]
-    return tuple(dict.fromkeys(drawn))
+def _steps(boxes: Boxes) -> tuple[str, ...]:
+    """Return what was done to the draws of a tensor, or what was drawn, that no part of a plan can be."""
+    drawn = [write.content for _, write in boxes if isinstance(write.content, Drawn)]
+    steps = dict.fromkeys(step.name for content in drawn for step in content.steps)
+    return tuple(steps or dict.fromkeys(content.distribution.name for content in drawn))
 
 
 def _constant(tensor: Tensor) -> Distribution | None:
@@ -210,8 +297,9 @@ def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution 
     parts = []
     for box, write in boxes:
         part = _part(write.content, owners)
-        is_whole = len(boxes) == 1 or (part is not None and part.is_part and _is_all_of(box, write))
-        if part is None or not (part.by_element or is_whole):
+        if part is None or not (
+            part.by_element or _is_whole(write.content, region_of(tensor).at(box), len(boxes))
+        ):
             return None
         parts.append((box, part))
     try:
@@ -223,9 +311,11 @@ def _distribution(tensor: Tensor, boxes: Boxes, owners: Owners) -> Distribution 
     return found
 
 
-def _is_all_of(box: Box, write: Write) -> bool:
-    """Say whether a box is all that a write wrote: a matrix that lost a row to a later one is not orthogonal."""
-    return size_of(lengths(box)) == write.region.size
+def _is_whole(content: Content, region: Region, count: int) -> bool:
+    """Say whether a box holds all of a construction, axis by axis: a matrix that lost a row is not orthogonal."""
+    if not isinstance(content, Drawn) or content.home != region:
+        return False
+    return count == 1 or content.distribution.is_part
 
 
 def _part(content: Content, owners: Owners) -> Distribution | None:
