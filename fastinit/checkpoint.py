@@ -26,7 +26,7 @@ from ._files.replacing import replacing
 from ._files.safetensors import encode_header, read_header
 from .errors import CheckpointError, FastinitError
 from .plan import VERSION, Plan, PlannedTensor
-from .provenance import departures, follows, specs_of_plan
+from .provenance import departures, follows, is_seeded, specs_of_plan
 from .replay import CHUNK_BYTES, Mismatch, Progress, Stored, mismatches
 
 __all__ = ["Mismatch", "Progress", "Verification", "Written", "verify_checkpoint", "write_checkpoint"]
@@ -47,6 +47,9 @@ class Verification:
     follows : bool
         Whether the plan's seed, policy and order make it again. Where they do not, they are labels that whoever
         wrote the file chose: the bytes follow from the plan, and nothing says where the plan comes from.
+    is_seeded : bool
+        Whether each tensor that draws has the stream that the plan's seed and order give it: all that a file can
+        show where a model's code or a user's rules made the plan.
     departures : tuple of str
         How the plan departs from the seed, policy or plan demanded, in sentences.
     approximate : tuple of str
@@ -56,6 +59,7 @@ class Verification:
     plan: Plan
     mismatches: tuple[Mismatch, ...]
     follows: bool
+    is_seeded: bool
     departures: tuple[str, ...] = ()
     approximate: tuple[str, ...] = ()
 
@@ -284,7 +288,7 @@ def verify_checkpoint(
             wrong = tuple(_all_mismatches(pieces, progress, approximate))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    return Verification(found, wrong, follows(found), unlike, tuple(approximate))
+    return Verification(found, wrong, follows(found), is_seeded(found), unlike, tuple(approximate))
 
 
 _Pieces = list[tuple[Plan, Stored]]

@@ -12,7 +12,7 @@ from .._engine.fill import fill
 from .._engine.parts import Index
 from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
-from .modules import Module, Named, named_tensors, replace_tensors
+from .modules import Module, Named, named_tensors, refuse_lazy, replace_tensors
 from .recording import Recording, planned_dtype
 from .targets import writing
 
@@ -49,7 +49,9 @@ def init_module(
     ------
     PlanError
         If the plan lacks a parameter of the model, or a buffer that has no values; if it has a tensor that the
-        model lacks, or one of another shape. Nothing was written then.
+        model lacks, or one of another shape; if a tensor of the model is lazy. Nothing was written then.
+    TypeError
+        If `model` is none, or no seed is given with a policy or a recording.
 
     Notes
     -----
@@ -67,6 +69,11 @@ def init_module(
     >>> fastinit.torch.init_module(model, recording, seed=17).weight.shape
     torch.Size([2, 3])
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"model must be a torch.nn.Module, got {type(model).__name__}; `fastinit init` writes files"
+        )
+    refuse_lazy(model)
     chosen = _plan_of(model, plan, seed)
     tables = plan.tables() if isinstance(plan, Recording) else {}
     held = {entry.name: entry for entry in named_tensors(model)}
@@ -152,7 +159,7 @@ def _with_memory(tensor: Any, device: Any) -> Any:
 
 
 def _start(tensor: Any, planned: PlannedTensor, plan: Plan) -> None:
-    if getattr(planned.distribution, "is_given", False):
+    if planned.is_given:
         _copy(tensor, _as_tensor(plan.array(planned.name)))
         return
     for local, index in shards(tensor):
