@@ -80,17 +80,18 @@ class Model:
 
     def __init__(self, specs: Specs) -> None:
         self.specs = specs
-        self._has: dict[str, bool] = {}
+        self._has: dict[tuple[str, int | None], bool] = {}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor; () where the model has none of that name."""
         return self.specs[name].shape if name in self.specs else ()
 
-    def has(self, pattern: str) -> bool:
-        """Say whether the pattern is found in any name."""
-        if pattern not in self._has:
-            self._has[pattern] = any(map(re.compile(pattern).search, self.specs))
-        return self._has[pattern]
+    def has(self, pattern: str, rank: int | None = None) -> bool:
+        """Say whether the pattern is found in any name, of a tensor of so many axes if `rank` is given."""
+        if (pattern, rank) not in self._has:
+            fitting = (name for name, spec in self.specs.items() if rank in (None, len(spec.shape)))
+            self._has[pattern, rank] = any(map(re.compile(pattern).search, fitting))
+        return self._has[pattern, rank]
 
     @cached_property
     def layers(self) -> int:
@@ -231,7 +232,7 @@ def unnamed(reason: str, name: str, spec: TensorSpec) -> Refused:
         return Refused(reason)
     if len(spec.shape) < 2:
         return Refused(f"{reason}, and one of fewer than two axes is seldom drawn: the model's code sets it")
-    if _BUFFERS.search(name):
+    if _BUFFERS.search(name[-64:]):  # of a long name the whole would take quadratic time
         return Refused(f"{reason}, and it is called as a table that the model's code computes")
     return Refused(reason, "normal(0, 0.02)")
 

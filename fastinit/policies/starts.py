@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from ..initializers import ONES, ZEROS, Constant
-from .rules import MATRIX, VECTOR, Model, Rule, Subject
+from .rules import MATRIX, VECTOR, Rule, Subject
 
 NORM = (
     r"^(?>.*[Nn]orm)(?:alization)?[_\d]{0,8}[./](?:weight|scale|gamma)$"
@@ -87,16 +87,10 @@ _ZERO_TOKENS = (
 _ALWAYS_ASKED = r"(mask|register|query|group|distillation|detection)_tokens?$|no_mem\w{0,32}$"
 
 
-def _sees_films(model: Model) -> bool:
-    """ViViT has ViT's names; its patches have a third dimension."""
-    return any(
-        len(s.shape) == 5 and n.endswith("patch_embeddings.projection.weight") for n, s in model.specs.items()
-    )
-
-
 def _may_be_zero(subject: Subject) -> bool:
     model = subject.model
-    is_drawn = any(map(model.has, _DRAWN_TOKENS)) and not (model.has(_ZERO_TOKENS) or _sees_films(model))
+    is_zero = model.has(_ZERO_TOKENS) or model.has(r"patch_embeddings\.projection\.weight$", rank=5)  # ViViT
+    is_drawn = any(map(model.has, _DRAWN_TOKENS)) and not is_zero
     return not is_drawn or re.search(_ALWAYS_ASKED, subject.name) is not None
 
 
