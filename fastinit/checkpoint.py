@@ -14,7 +14,7 @@ from ._files.opening import open_file
 from ._files.safetensors import read_header
 from .errors import CheckpointError, FastinitError
 from .plan import VERSION, Plan
-from .provenance import departures, follows, specs_of_plan
+from .provenance import departures, follows, is_seeded, specs_of_plan
 from .replay import Mismatch, Progress, Stored, mismatches
 from .writing.layout import METADATA_PREFIX
 
@@ -34,6 +34,9 @@ class Verification:
     follows : bool
         Whether the plan's seed, policy and order make it again. Where they do not, they are labels that whoever
         wrote the file chose: the bytes follow from the plan, and nothing says where the plan comes from.
+    is_seeded : bool
+        Whether each tensor that draws has the stream that the plan's seed and order give it: all that a file can
+        show where a model's code or a user's rules made the plan.
     departures : tuple of str
         How the plan departs from the seed, policy or plan demanded, in sentences.
     approximate : tuple of str
@@ -43,6 +46,7 @@ class Verification:
     plan: Plan
     mismatches: tuple[Mismatch, ...]
     follows: bool
+    is_seeded: bool
     departures: tuple[str, ...] = ()
     approximate: tuple[str, ...] = ()
 
@@ -116,7 +120,7 @@ def verify_checkpoint(
             wrong = tuple(_all_mismatches(pieces, progress, approximate))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    return Verification(found, wrong, follows(found), unlike, tuple(approximate))
+    return Verification(found, wrong, follows(found), is_seeded(found), unlike, tuple(approximate))
 
 
 _Pieces = list[tuple[Plan, Stored]]

@@ -6,9 +6,12 @@ seed until the plan itself is shown to follow from it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import SupportsIndex
 
+from . import _core
+from ._engine.streams import stream_state
 from ._files.json_text import cut_short
 from ._files.specs import TensorSpec
 from .errors import FastinitError, PlanError
@@ -29,6 +32,24 @@ def follows(plan: Plan) -> bool:
         return Plan.from_specs(specs_of_plan(plan), plan.seed, plan.policy, order=plan.order) == plan
     except FastinitError:
         return False
+
+
+def is_seeded(plan: Plan) -> bool:
+    """Say whether each tensor that draws has the stream that the plan's seed and order give it.
+
+    No more can be said of a plan that a model's code made, or a user's rules: its policy is no name of one here.
+    """
+    if plan.order == "sequential":
+        shared = itertools.accumulate((t.draws for t in plan.values()), _core.advance, initial=plan.seed)
+        return all(t.state == state for t, state in zip(plan.values(), shared, strict=False) if t.draws)
+    return any(
+        all(t.state == stream_state(plan.seed, prefix + t.name) for t in plan.values() if t.draws)
+        for prefix in _PREFIXES
+    )
+
+
+_PREFIXES = ("", *(f"{number}/" for number in range(1, 16)))
+"""Of the streams of models that were recorded together."""
 
 
 def departures(

@@ -88,7 +88,7 @@ KNOWN = [
     ("Flax", {"LayerNorm_0/scale": (8,)}, 1.0),
     ("Keras", {"bn/gamma": (8,)}, 1.0),
     ("Keras", {"bn/moving_variance": (8,)}, 1.0),
-    ("Haiku", {"linear/~/b": (8,)}, 0.0),
+    ("Haiku", {"linear/~/b": (8,), "linear/~/w": (4, 8)}, 0.0),
     ("Flax", {"Dense_0/bias": (8,)}, 0.0),
 ]
 
@@ -170,7 +170,9 @@ def test_experts_are_read_the_way_round_that_the_width_says():
 
 def test_positions_that_are_learned_are_not_called_sines():
     """BART and OPT have two rows more than positions, and Whisper's decoder learns its own."""
-    planned({"model.encoder.embed_positions.weight": (1026, 16)})
+    norm = {"model.encoder.layernorm_embedding.weight": (16,)}
+    planned({"model.encoder.embed_positions.weight": (1026, 16), **norm})
+    planned({"model.decoder.embed_positions.weight": (2050, 16)})
     planned({"model.decoder.embed_positions.weight": (448, 16), "model.encoder.conv1.weight": (16, 8, 3)})
 
 

@@ -383,12 +383,11 @@ def test_an_empty_position_buffer_is_planned_and_read_back(tag, shape):
     assert Plan.from_json(plan.to_json()) == plan
 
 
-@pytest.mark.parametrize("name", ["token_mixer.0.weight", "tokenizer.encoder.layers.0.weight", "cls_token"])
+@pytest.mark.parametrize("name", ["token_mixer.0.weight", "tokenizer.encoder.layers.0.weight"])
 def test_a_convolution_beneath_a_token_module_is_one(name):
     """(out, in, kernel) whose input axis is taken for a stack: a limit three times too wide."""
     weight = Plan.from_specs({name: {"dtype": "F32", "shape": [64, 32, 3]}}, 17)[name]
-    fan_sum = 32 + 3 if name == "cls_token" else (64 + 32) * 3
-    assert weight.distribution.limit == pytest.approx((6 / fan_sum) ** 0.5)
+    assert weight.distribution.limit == pytest.approx((6 / ((64 + 32) * 3)) ** 0.5)
 
 
 def test_a_planned_tensor_takes_a_dtype_by_name():

@@ -9,6 +9,7 @@ from conftest import ROOT, run, safetensors_bytes
 import fastinit
 from fastinit import CheckpointError, Plan, PlanError, verify_checkpoint, write_checkpoint
 from fastinit.initializers import Orthogonal
+from fastinit.policies import UserRule, customized
 
 HOSTILE = ROOT / "tests" / "hostile"
 MADE_UP = HOSTILE / "made_up_plan.safetensors"
@@ -186,3 +187,41 @@ def test_weights_of_another_lapack_are_not_called_equal_to_the_byte(tmp_path, ca
     assert found
     assert found.approximate == ("w",)
     assert "(1 orthogonal tensor within another LAPACK's bound)" in run(capsys, "verify", path)[1]
+
+
+def relabelled(path, plan, **labels):
+    """A file of a plan with other labels than its own."""
+    write_checkpoint(Plan.from_json(json.dumps(json.loads(plan.to_json()) | labels)), path)
+    return path
+
+
+@pytest.mark.parametrize("order", ["named", "sequential"])
+def test_a_plan_by_rules_or_code_is_told_from_one_that_claims_a_seed(tmp_path, capsys, order):
+    """Neither follows from labels, but the streams of the former are those of its seed."""
+    honest = Plan.from_specs(SPECS, 17, customized(rules=[UserRule("a.weight", "normal(0, 1)")]), order=order)
+    for policy in (honest.policy, "recorded"):
+        path = relabelled(tmp_path / "honest.safetensors", honest, policy=policy)
+        found = verify_checkpoint(path)
+        assert (bool(found), found.follows, found.is_seeded) == (True, False, True)
+        assert "its streams are those of seed 17" in run(capsys, "verify", path)[1]
+        claiming = relabelled(tmp_path / "claiming.safetensors", honest, policy=policy, seed=18)
+        assert not verify_checkpoint(claiming).is_seeded
+        assert "but that plan does not follow from its seed 18" in run(capsys, "verify", claiming)[1]
+
+
+def test_a_plan_that_claims_a_policy_of_ours_is_told_apart_by_it(tmp_path, capsys):
+    """Its streams are right, but xavier draws no normal."""
+    honest = Plan.from_specs(SPECS, 17, customized(rules=[UserRule("a.weight", "normal(0, 1)")]))
+    path = relabelled(tmp_path / "claiming.safetensors", honest, policy="xavier")
+    assert "but that plan does not follow from its seed 17 and policy 'xavier'" in run(capsys, "verify", path)[1]
+
+
+def test_the_second_of_models_recorded_together_is_seeded_too(tmp_path):
+    """Its streams begin with 1/, so that no two models hold the same numbers."""
+    texts = json.loads(Plan.from_specs(SPECS, 17).to_json())
+    others = Plan.from_specs({f"1/{name}": entry for name, entry in SPECS.items()}, 17)
+    for name, entry in texts["tensors"].items():
+        entry["state"] = others[f"1/{name}"].state
+    path = tmp_path / "second.safetensors"
+    write_checkpoint(Plan.from_json(json.dumps(texts | {"policy": "recorded"})), path)
+    assert verify_checkpoint(path).is_seeded

@@ -113,7 +113,7 @@ def is_configuration(text: bytes) -> bool:
     return False
 
 
-_CONFIGURED = ("model_type", "architectures", "_class_name")  # transformers' and diffusers'
+_CONFIGURED = ("model_type", "architectures", "_class_name", "architecture")  # transformers', diffusers', timm's
 
 
 def _described(text: bytes, where: str) -> dict[str, TensorSpec]:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ..checkpoint import Verification
 
 
+RECORDED = "recorded"
+"""The policy of a plan that `fastinit.torch` recorded."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the file, and what its plan should be."""
     parser.add_argument(
@@ -54,6 +58,7 @@ def _facts(file: str, found: Verification, seconds: float) -> dict[str, Any]:
         "policy": plan.policy,
         "order": plan.order,
         "follows": found.follows,
+        "is_seeded": found.is_seeded,
         "departures": list(found.departures),
         "tensors": len(plan),
         "bytes": plan.nbytes,
@@ -76,10 +81,13 @@ def _summary(file: str, found: Verification, seconds: float) -> str:
 
 
 def _origin(found: Verification) -> str:
+    from ..policies import POLICIES  # noqa: PLC0415
+
     plan = found.plan
     if found.follows:
         return f"and that plan from seed {plan.seed}, policy {plan.policy}, order {plan.order}"
-    return (
-        f"but that plan does not follow from its seed {plan.seed} and policy {plan.policy!r}; "
-        "--plan PLAN.json says whether it is the one you mean"
-    )
+    asks = "--plan PLAN.json says whether it is the one you mean"
+    if found.is_seeded and plan.policy not in POLICIES:
+        maker = "a model's code" if plan.policy == RECORDED else f"policy {plan.policy!r}"
+        return f"which says that {maker} made it; its streams are those of seed {plan.seed}; {asks}"
+    return f"but that plan does not follow from its seed {plan.seed} and policy {plan.policy!r}; {asks}"

@@ -14,7 +14,7 @@ from .._files.json_text import quoted
 from .._files.specs import TensorSpec
 from ..errors import InitializationError, PlanError, TensorsRefused
 from .families import POLICIES, policy_called
-from .rules import Choice, Policy, Refused, Rule, Ruled, Specs, Verdict
+from .rules import Choice, Policy, Refused, Rule, Ruled, Specs, Verdict, unnamed
 from .user import read_policy
 
 PolicyLike = str | os.PathLike[str] | Iterable[Rule] | Callable[[Specs], Mapping[str, Verdict]]
@@ -95,7 +95,7 @@ def _refuse_strangers(policy: Policy, verdicts: Mapping[str, Verdict], specs: Sp
 
 
 def _verdict(verdicts: Mapping[str, Verdict], name: str, spec: TensorSpec) -> Verdict:
-    verdict = verdicts.get(name, Refused("the policy says nothing of it", "normal(0, 0.02)"))
+    verdict = verdicts[name] if name in verdicts else unnamed("the policy says nothing of it", name, spec)
     if spec.dtype.is_foreign and verdict is not None:
         known = ", ".join(dtype.tag for dtype in FLOATS + INTEGERS)
         return Refused(f"nothing here fills its dtype {spec.dtype.tag}, only {known}")

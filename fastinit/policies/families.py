@@ -41,7 +41,8 @@ from .rules import (
     layer_of,
     modules,
 )
-from .shared import AMBIGUOUS, GEMMA_3N, GIVEN, NORM, SHARED, TORCH, ZERO_STARTS, weights
+from .shared import AMBIGUOUS, GIVEN, SHARED, TORCH, ZERO_STARTS, weights
+from .starts import GEMMA_3N, NORM, needs
 
 Rules = tuple[Rule, ...]
 
@@ -149,7 +150,9 @@ def gpt2(model: Model) -> Rules:
     )
 
 
-TRANSFORMER = _transformer()
+TRANSFORMER = _transformer(
+    Rule("GPT-OSS's router", r"(^|\.)router\.bias$", VECTOR, SMALL, when=needs(r"\.self_attn\.sinks$"))
+)
 """``PreTrainedModel._init_weights`` of transformers with nothing of its own, under the name of each family:
 
 - llama: Touvron et al. (2023), ``LlamaPreTrainedModel``; Mistral and Qwen start alike.
@@ -200,7 +203,6 @@ GEMMA = _transformer(
         None,
     ),
     Rule("norm gain, less 1", NORM, range(1, 4), ZEROS, when=lambda subject: not subject.model.has(GEMMA_3N)),
-    Rule("projection of soft tokens", r"(^|\.)mm_input_projection_weight$", MATRIX, ZEROS),
 )
 """Gemma Team (2024); ``GemmaPreTrainedModel._init_weights`` and those of Gemma 2 and 3: norms are 1 + w."""
 

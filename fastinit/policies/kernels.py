@@ -11,6 +11,7 @@ from collections.abc import Callable
 from .._engine.axes import SPATIAL, STACKED
 from ..initializers import ONES, ZEROS, Initializer, VarianceScaling
 from .rules import ANY, MATRIX, VECTOR, Choice, Chooser, Refused, Rule, Subject, Verdict
+from .starts import beside
 
 _KERNEL = r"(^|[./])(kernel|w)$"
 _GATES = r"(^|[./])(recurrent_)?kernel$"
@@ -21,11 +22,6 @@ _TRANSPOSED = r"(^|[./_])conv\d_?d_transpose(_\d{1,4})?[./](kernel|w)$"
 _KERAS_DEPTHWISE = r"(^|[./])((\w{1,64}_)?depthwise_conv\dd(_\d{1,4})?[./]kernel|depthwise_kernel)$"
 _DEPTHWISE = r"(^|[./_])depth_?wise[^./]{0,64}[./](kernel|w)$"
 _CONVOLUTIONS = range(3, 6)
-
-
-def beside(pattern: str, replacement: str) -> Callable[[Subject], bool]:
-    """Ask for the tensor whose name has a part replaced."""
-    return lambda subject: re.sub(pattern, replacement, subject.name) in subject.model.specs
 
 
 def _spatial(subject: Subject, channels: str = "io") -> str:

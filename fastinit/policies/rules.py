@@ -12,7 +12,6 @@ from functools import cache, cached_property
 from typing import NamedTuple, Protocol
 
 from .._engine.axes import SPATIAL
-from .._engine.dtypes import DType
 from .._engine.initializer import Distribution, Initializer
 from .._files.specs import TensorSpec
 
@@ -81,17 +80,18 @@ class Model:
 
     def __init__(self, specs: Specs) -> None:
         self.specs = specs
-        self._has: dict[str, bool] = {}
+        self._has: dict[tuple[str, int | None], bool] = {}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor; () where the model has none of that name."""
         return self.specs[name].shape if name in self.specs else ()
 
-    def has(self, pattern: str) -> bool:
-        """Say whether the pattern is found in any name."""
-        if pattern not in self._has:
-            self._has[pattern] = any(map(re.compile(pattern).search, self.specs))
-        return self._has[pattern]
+    def has(self, pattern: str, rank: int | None = None) -> bool:
+        """Say whether the pattern is found in any name, of a tensor of so many axes if `rank` is given."""
+        if (pattern, rank) not in self._has:
+            fitting = (name for name, spec in self.specs.items() if rank in (None, len(spec.shape)))
+            self._has[pattern, rank] = any(map(re.compile(pattern).search, fitting))
+        return self._has[pattern, rank]
 
     @cached_property
     def layers(self) -> int:
@@ -104,7 +104,13 @@ class Model:
         tables = [s.shape for n, s in self.specs.items() if len(s.shape) == 2 and re.search(EMBEDDINGS, n)]
         return max(tables, default=(0, 0))[1]
 
+    @cached_property
+    def vocabularies(self) -> frozenset[int]:
+        """The rows of its tables of tokens."""
+        return frozenset(s.shape[0] for n, s in self.specs.items() if len(s.shape) == 2 and re.search(_TABLE, n))
 
+
+_TABLE = r"(?:^|[./])(?:embed_tokens|embedder|tok_embeddings|shared)[./]\w{1,16}$"
 EMBEDDINGS = (
     r"(?:^|[./_])(?:embed(?:ding|dings|_tokens|der)?|emb|wte|wpe|shared|token_emb|tok_embeddings|embed_in"
     r"|embed_positions|embedding_table|word_embeddings?|[a-z]+_embeddings|embed_out_tokens)[./](?:weight|embedding)$"
@@ -193,11 +199,6 @@ class Rule:
     when: Callable[[Subject], bool] = _always
     advice: str = ""
 
-    def matches(self, name: str, shape: tuple[int, ...], dtype: DType) -> bool:
-        """Say whether the rule is about a tensor of this name, shape and dtype, with nothing beside it."""
-        spec = TensorSpec(dtype, shape)
-        return self.is_about(Subject(Model({name: spec}), name, spec))
-
     def is_about(self, subject: Subject) -> bool:
         """Say whether the rule is about this tensor of this model."""
         return (
@@ -222,7 +223,26 @@ def first(rules: Iterable[Rule], subject: Subject) -> Verdict:
     for rule in rules:
         if rule.is_about(subject):
             return rule.verdict(subject)
-    return Refused("no rule of this policy names it", "normal(0, 0.02)" if subject.spec.dtype.is_float else "")
+    return unnamed("no rule of this policy names it", subject.name, subject.spec)
+
+
+def unnamed(reason: str, name: str, spec: TensorSpec) -> Refused:
+    """Return the refusal of a tensor of which nothing is said; a draw is advised only where it may be a weight."""
+    if not spec.dtype.is_float:
+        return Refused(reason)
+    if len(spec.shape) < 2:
+        return Refused(f"{reason}, and one of fewer than two axes is seldom drawn: the model's code sets it")
+    if _BUFFERS.search(name[-64:]):  # of a long name the whole would take quadratic time
+        return Refused(f"{reason}, and it is called as a table that the model's code computes")
+    return Refused(reason, "normal(0, 0.02)")
+
+
+_BUFFERS = re.compile(
+    r"(?:^|[._])(?:mean|std|var|alphas\w*|betas|posterior\w*|(?:log|sqrt)_\w+|slopes|\w*factors?|ema|\w*decay|\w*mask"
+    r"|cluster_size|\w*embed_avg|codebook\w*|\w*(?:table|coords|grid|window|filter\w*|buffer|cache|index|scales?|freqs?"
+    r"|frequencies|anchors|priors|statistics|sums?|counts?))$"
+)
+"""Last words of names of buffers."""
 
 
 @dataclass(frozen=True, slots=True)

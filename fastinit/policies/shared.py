@@ -7,12 +7,11 @@ Order matters: a mask may be called `bias`, a zero factor `weight`. A family put
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from .._engine.axes import SPATIAL
 from ..initializers import ONES, POSITIONS, ZEROS, Constant, Initializer, Normal, VarianceScaling
-from .kernels import ADAPTER_KERNELS, OFFSETS, STATES, beside, kernels
-from .rules import ANY, EMBEDDINGS, MATRIX, VECTOR, Choice, Chooser, Refused, Rule, Subject, Verdict, torch_layout
+from .kernels import ADAPTER_KERNELS, OFFSETS, STATES, kernels
+from .rules import ANY, EMBEDDINGS, MATRIX, VECTOR, Choice, Chooser, Refused, Rule, Subject, Verdict
+from .starts import NORM, OFFSET_NORMS, SINES, STARTS, beside
 
 TORCH = VarianceScaling(1.0 / 3.0, "fan_in", "uniform")
 """torch.nn.Linear.reset_parameters: kaiming_uniform_(a=sqrt(5)), which is uniform within 1 / sqrt(fan_in)."""
@@ -20,23 +19,11 @@ TORCH = VarianceScaling(1.0 / 3.0, "fan_in", "uniform")
 # ---- buffers: made by the model's code, so given data and no weights ---------------------------------
 
 
-def _needs(pattern: str) -> Callable[[Subject], bool]:
-    return lambda subject: subject.model.has(pattern)
-
-
 def _is_placeholder(subject: Subject) -> bool:
     return subject.shape == (0,)
 
 
-def _may_be_sines(subject: Subject) -> bool:
-    """Marian and Pegasus compute this table; BART learns one, with two rows more than positions."""
-    return subject.shape[0] % 8 != 2 and not subject.model.has(_WHISPER)
-
-
-_WHISPER = r"(^|[./])encoder\.conv1\.weight$"
-
-
-_MIXER = r"(dt_proj\.bias|dt_bias|A_log|D)$"
+_MIXER = r"(dt_proj[._]bias|dt_bias|A_log|D)$"
 
 INDICES = (
     Rule("position indices", r"(^|[._])position_ids$", range(1, 64), POSITIONS, is_float=False),
@@ -65,41 +52,13 @@ GIVEN = (
         ANY,
         None,
     ),
-    Rule(
-        "a fixed table of sines, which the model's code computes",
-        r"(^|[._])(sinusoid\w{0,16}|pe|pos_embed\.pos_embed|embed_positions\.weights)$",
-        range(2, 4),
-        None,
-    ),
-    Rule(
-        "Whisper's fixed table of sines, which the model's code computes and never trains; record the model, or "
-        "leave it out and keep the code's own",
-        r"(^|[./])encoder\.embed_positions\.weight$",
-        MATRIX,
-        None,
-        when=_needs(_WHISPER),
-    ),
-    Rule(
-        "a fixed table of sines (Marian, Pegasus) or a learned one (Blenderbot), and its name does not say which",
-        r"(^|[./])(en|de)coder\.embed_positions\.weight$",
-        MATRIX,
-        None,
-        when=_may_be_sines,
-        advice="normal(0, 0.02)",
-    ),
-    Rule(
-        "a fixed table of sines of a masked autoencoder or a diffusion transformer",
-        r"(^|[./])(pos_embed|decoder_pos_embed|position_embeddings)$",
-        range(2, 4),
-        None,
-        when=_needs(r"(^|[./])(decoder_pos_embed|x_embedder\.proj\.weight)$"),
-    ),
+    *SINES,
     Rule("the decay rates of a state space, log(1), log(2), ..., not a matrix", r"(^|\.)A_log$", ANY, None),
     Rule("the skip of a state space", r"(^|\.)D$", VECTOR, ONES, when=beside(_MIXER, "A_log")),
     Rule(
         "the inverse softplus of random time steps, which the model's code computes",
-        r"(^|\.)dt_(proj\.)?bias$",
-        VECTOR,
+        r"(^|\.)dt_(proj[._])?bias$",
+        range(1, 3),
         None,
         when=beside(_MIXER, "A_log"),
     ),
@@ -175,30 +134,6 @@ _ATTENTION_MASK = Rule(
 
 # ---- norms and biases --------------------------------------------------------------------------------
 
-NORM = (
-    r"^(?>.*[Nn]orm)(?:alization)?[_\d]{0,8}[./](?:weight|scale|gamma)$"
-    r"|(?:^|[./])(?:ln|bn|gn)(?:_?\d{1,4}|_[a-z]{1,8})?[./](?:weight|scale|gamma)$"
-)
-"""Gains of norms: the last "norm" of a name stands in its module."""
-
-GEMMA_3N = r"\.(altup|laurel)\."
-"""Gemma 3n multiplies by w."""
-
-_OFFSET_VOCABULARIES = frozenset({256_000, 256_128, 257_152, 262_144, 262_208})
-"""Rows of Gemma's tables of tokens, padded or not."""
-
-
-def _may_be_offset(subject: Subject) -> bool:
-    """Gemma's norms multiply by 1 + w; its names are Llama's, so the size of its vocabulary must tell."""
-    model = subject.model
-    if model.has(GEMMA_3N):
-        return False
-    names = ("embed_tokens.weight", "model.embed_tokens.weight", "language_model.model.embed_tokens.weight")
-    rows = {shape[0] for shape in map(model.shape, names) if shape}
-    return bool(rows & _OFFSET_VOCABULARIES) or model.has(
-        r"\.(pre_feedforward_layernorm|temporal_pre_norm)\.weight$"
-    )
-
 
 def _may_be_slope(subject: Subject) -> bool:
     """Ask for a lone weight, or one in a Sequential without a bias beside it, where names say nothing."""
@@ -212,22 +147,8 @@ def _has_bias_for_each(subject: Subject) -> bool:
 
 
 NORMS_AND_BIASES = (
-    Rule(
-        "a norm's gain of a model with Gemma's vocabulary or norms: Gemma multiplies by 1 + w and starts it at 0 "
-        "(--policy gemma), others at 1",
-        NORM,
-        VECTOR,
-        None,
-        when=_may_be_offset,
-        advice="zeros",
-    ),
-    Rule(
-        "a LayerScale, whose start differs from model to model (1e-6 to 1)",
-        r"(^|[./])(layer_?scale\w{0,12}(\.(lambda1|gamma|scale))?|ls_?\d?\.(gamma|scale)|lambda_?\d)$",
-        range(1, 4),
-        None,
-        advice="constant(1e-5)",
-    ),
+    *OFFSET_NORMS,
+    *STARTS,
     Rule("running mean", r"(^|[./])(running|moving)_mean$", VECTOR, ZEROS),
     Rule("running variance", r"(^|[./])(running_var|moving_variance)$", VECTOR, ONES),
     *STATES,
@@ -243,6 +164,14 @@ NORMS_AND_BIASES = (
         None,
         advice="normal(0, 16)",
     ),
+    Rule(
+        "SAM's random frequencies of Fourier features, which are never trained",
+        r"(^|[._])(positional_embedding|positional_encoding_gaussian_matrix)$",
+        MATRIX,
+        None,
+        when=lambda subject: subject.shape[0] == 2,
+        advice="normal(0, 1)",
+    ),
     Rule("the slope of a PReLU", r"^(?>.*[Pp][Rr]e[Ll][Uu])[^./]*+\.weight$", VECTOR, Constant(0.25)),
     Rule(
         "the slope of a PReLU (0.25) or the gain of a norm (1), and its name does not say which",
@@ -250,7 +179,6 @@ NORMS_AND_BIASES = (
         VECTOR,
         None,
         when=_may_be_slope,
-        advice="constant(0.25)",
     ),
     Rule("norm gain", r"(^|\.)weight$", VECTOR, ONES),
     Rule(
@@ -277,7 +205,7 @@ _DEPTHWISE = (
 )
 _POSITIONAL = r"(^|[._])pos_conv(_embed)?\."
 _MATRIX = (
-    r"(^|[./])(weight|w|kernel|embedding|embeddings)$|_weight$"
+    r"(^|[./])(weight|w|kernel|embedding|embeddings)$|(^|[._])proj_weight$"
     r"|(^|[./])weight(_v|_orig|_[ih][hr](_l\d+(_reverse)?)?)$|(^|[./])parametrizations\.weight\.original(1?)$"
     r"|(^|[./_])(proj|projection|class_embedding|positional_embedding|bias_table|embedding_table|token|tokens"
     r"|pos_embed|position_embeddings?)$"
@@ -378,6 +306,3 @@ def weights(
             groups=_groups,
         ),
     )
-
-
-__all__ = ["AMBIGUOUS", "NORM", "SHARED", "SPATIAL", "TORCH", "torch_layout", "weights"]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, SupportsIndex
 
 import torch
 
+from .._engine.checks import as_u64
+from .._files.json_text import quoted
 from ..errors import PlanError
 from ..plan import Plan
-from .modules import Module
+from .modules import Module, named_tensors
+from .recording import POLICY, Recording
 from .starting import record
 
 
@@ -42,14 +47,26 @@ def recorded_plan(source: str | os.PathLike[str], seed: SupportsIndex, dtype: st
     >>> recorded_plan("torch.nn:Identity", seed=17)
     <Plan of 0 tensors, 0 bytes: seed 17, policy 'recorded', order 'named'>
     """
-    build = _builder(str(source))
-    with record(seed) as recording:
-        model = build()
-        if not isinstance(model, torch.nn.Module):
-            raise PlanError(f"{source} returned {type(model).__name__}; a torch.nn.Module is needed")
-        if dtype is not None:
-            model.to(getattr(torch, dtype))
-    return recording.plan(seed, model)
+    with contextlib.redirect_stdout(sys.stderr):  # what the code prints is not what was asked for
+        build = _builder(str(source))
+        with record(seed) as recording:
+            model = _run(str(source), build)
+            if dtype is not None and isinstance(model, torch.nn.Module):
+                model.to(getattr(torch, dtype))
+    return _plan(str(source), recording, seed, model)
+
+
+def _plan(source: str, recording: Recording, seed: SupportsIndex, model: Any) -> Plan:
+    if not isinstance(model, torch.nn.Module):
+        raise PlanError(f"{source} returned {type(model).__name__}; a torch.nn.Module is needed")
+    if any(known is model for known in recording.models):
+        return recording.plan(seed, model)
+    if any(True for _ in named_tensors(model)):
+        raise PlanError(
+            f"{source} returned a {type(model).__name__} that was built before the call, when nobody recorded; "
+            "build it inside the callable"
+        )
+    return Plan(as_u64(seed, "seed"), POLICY, "named", [])  # nothing to record: torch.nn.Identity
 
 
 def _builder(source: str) -> Callable[[], Module]:
@@ -58,13 +75,53 @@ def _builder(source: str) -> Callable[[], Module]:
     module, _, name = source.partition(":")
     if os.getcwd() not in sys.path:  # code beside the caller, as `python -m` finds it
         sys.path.insert(0, os.getcwd())
+    found: Any = _run(source, lambda: _imported(source, module))
     try:
-        found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except AttributeError as error:
         raise PlanError(f"{source} names no callable: {error}; expected module:callable") from error
+    if isinstance(found, torch.nn.Module):  # it could be called, but on data
+        raise PlanError(
+            f"{source} is a {type(found).__name__} that was built when its module was imported, when nobody "
+            "recorded; name a callable that builds it"
+        )
+    if not callable(found):
+        raise PlanError(
+            f"{source} cannot be called: it is of type {type(found).__name__}; expected module:callable"
+        )
     return found  # type: ignore[no-any-return]  # whoever calls it finds out
+
+
+def _imported(source: str, module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # what it imports is missing
+            raise
+        raise PlanError(f"{source} names no callable: {error}; expected module:callable") from error
+
+
+def _run(source: str, code: Callable[[], Any]) -> Any:
+    """Run somebody's code; say in one sentence whose it was and where it failed."""
+    try:
+        return code()
+    except PlanError:  # it names the source
+        raise
+    except (Exception, SystemExit) as error:
+        raise PlanError(f"{source} failed while its code ran: {_failure(error)}") from error
+
+
+_SHOWN = 300  # characters: transformers lists every kind of model that it knows
+
+
+def _failure(error: BaseException) -> str:
+    """Return what an exception says in one line, and where it was raised."""
+    said = " ".join(str(error).split())
+    said = f"{said[:_SHOWN]} ..." if len(said) > _SHOWN else said
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = "" if frame.filename == __file__ else f", at {frame.filename}:{frame.lineno} in {frame.name}"
+    return f"{type(error).__name__}{': ' if said else ''}{said}{where}"
 
 
 def _configured(path: str) -> Callable[[], Module]:
@@ -75,6 +132,8 @@ def _configured(path: str) -> Callable[[], Module]:
         raise PlanError(f"cannot read {path}: {error}") from error
     for key, build in _LIBRARIES.items():
         if isinstance(config, dict) and config.get(key):
+            if not isinstance(config[key], str):
+                raise PlanError(f"{path}: {key} must be a name, got {quoted(config[key])}")
             return lambda: build(path, config)
     raise PlanError(
         f"{path} names no model: it has none of the keys {', '.join(_LIBRARIES)}, which transformers, diffusers "
@@ -85,9 +144,12 @@ def _configured(path: str) -> Callable[[], Module]:
 def _of_transformers(path: str, config: dict[str, Any]) -> Module:
     transformers = _library("transformers", path)
     made = transformers.AutoConfig.for_model(**config)
-    if not config.get("architectures"):
+    names = config.get("architectures")
+    if not names:
         return transformers.AutoModel.from_config(made)
-    name = config["architectures"][0]
+    if not isinstance(names, list) or not isinstance(names[0], str):
+        raise PlanError(f"{path}: architectures must be a list of names of classes, got {quoted(names)}")
+    name = names[0]
     cls = getattr(transformers, name, None)
     if cls is None:
         raise PlanError(f"{path} names the architecture {name!r}, which the transformers that is installed lacks")

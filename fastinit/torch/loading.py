@@ -12,7 +12,7 @@ from .._engine.fill import fill
 from .._engine.parts import Index
 from ..errors import DistributionError, PlanError
 from ..plan import Plan, PlannedTensor
-from .modules import Module, Named, named_tensors, replace_tensors
+from .modules import Module, Named, named_tensors, refuse_lazy, replace_tensors
 from .recording import Recording, planned_dtype
 from .targets import refuse_unwritable, writing
 
@@ -49,11 +49,13 @@ def init_module(
     ------
     PlanError
         If the plan lacks a parameter of the model, or a buffer that has no values; if it has a tensor that the
-        model lacks, or one of another shape; if it has no data of a given tensor.
+        model lacks, or one of another shape; if it has no data of a given tensor; if a tensor of the model is
+        lazy. Nothing was written then.
     DistributionError
         If weights of the plan do not fit a tensor's own dtype.
     TypeError, RuntimeError
-        If a tensor cannot be written: `writing` says which.
+        If `model` is none, if no seed is given with a policy or a recording, or if a tensor cannot be written:
+        `writing` says which.
 
     Notes
     -----
@@ -71,6 +73,11 @@ def init_module(
     >>> fastinit.torch.init_module(model, recording, seed=17).weight.shape
     torch.Size([2, 3])
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"model must be a torch.nn.Module, got {type(model).__name__}; `fastinit init` writes files"
+        )
+    refuse_lazy(model)
     chosen = _plan_of(model, plan, seed)
     tables = plan.tables() if isinstance(plan, Recording) else {}
     held = {entry.name: entry for entry in named_tensors(model)}

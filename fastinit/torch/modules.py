@@ -12,6 +12,8 @@ import torch
 from torch.nn.modules import module as registration
 from torch.nn.parameter import is_lazy
 
+from ..errors import PlanError
+
 Module = Any
 """A torch.nn.Module."""
 
@@ -90,6 +92,16 @@ class Named(NamedTuple):
     tensor: Any
     is_saved: bool
     """Whether a checkpoint of the model holds it."""
+
+
+def refuse_lazy(model: Module) -> None:
+    """Refuse a model with a parameter or buffer that has no shape before the first forward pass."""
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise PlanError(
+                f"{name!r} of {type(model).__name__} is lazy: it has no shape before a forward pass; run one "
+                "first, with an input of the true shape"
+            )
 
 
 def named_tensors(model: Module) -> Iterator[Named]:

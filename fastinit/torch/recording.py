@@ -15,7 +15,7 @@ from .._engine.streams import stream_state
 from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
 from ..views.table import Table, counted, notebook
-from .modules import Module, named_tensors
+from .modules import Module, named_tensors, refuse_lazy
 from .pages import advise_huge_pages
 from .recorder import Recorder, address_of, is_noted, write_drawn
 from .resolved import Resolved, resolve
@@ -85,11 +85,13 @@ class Recording:
         ------
         PlanError
             If there is no such model, if one of its tensors lies on the meta device and no code said what it is,
-            or if tensors were computed from draws of another seed.
+            if one is lazy and has no shape yet, or if tensors were computed from draws of another seed.
         """
         checked = as_u64(seed, "seed")
         given: dict[str, Any] = {}
-        chosen = [tensor for tensor in self._tensors[self._number(model)] if tensor.is_saved]
+        number = self._number(model)
+        refuse_lazy(self.models[number])
+        chosen = [tensor for tensor in self._tensors[number] if tensor.is_saved]
         self._check_seed(checked, chosen)
         names = {tensor.name for tensor in chosen}
         planned = [_planned(tensor, checked, names, given) for tensor in chosen]

@@ -87,7 +87,7 @@ def resolve(recorder: Recorder, named: Iterable[tuple[Named, str]]) -> list[Reso
     """Decide what every tensor is; `named` has each with the name of its stream."""
     alive = recorder.alive()
     held = [content for history in alive for content in history.all_contents()]
-    recorder.pin(draws_in(filter(_is_computed, held)))
+    recorder.pin(draws_in([*filter(_is_computed, held)]))
     pictures = [Picture(entry, stream, _boxes(recorder, entry.tensor)) for entry, stream in named]
     owners = _owners(recorder, pictures, _strangers(recorder, pictures, alive))
     seen: dict[tuple[Any, ...], Picture] = {}
