@@ -7,7 +7,7 @@ something was computed from must stay as they were made.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -156,20 +156,23 @@ def _kind(write: Write, region: Region) -> Any:
 def _boxes(recorder: Recorder, tensor: Tensor) -> Boxes:
     """Return what a tensor holds, box by box; memory's data where nothing else is known."""
     history = recorder.history(tensor) if is_noted(tensor) else None
-    if history is None:
-        region = Region(0, tuple(tensor.shape), (), tensor.dtype, 0)
-        return [(whole_box(region.sizes), Write(region, mixed(recorder.held(tensor)), "", True))]
+    if history is None:  # there is no one stretch of memory whose region it could be
+        return _memory(Region(0, tuple(tensor.shape), (), tensor.dtype, 0), recorder.held(tensor))
     region = region_of(tensor)
-    computed = mixed(history.all_contents())
-    memory = [(whole_box(region.sizes), Write(region, computed, "", True))]
-    if not tensor.numel():
-        return memory
-    boxes = history.contents(region)
-    if boxes is None or not boxes:
+    boxes = history.contents(region) if tensor.numel() else []
+    if boxes:
+        return joined_writes(boxes)
+    if tensor.numel():
         recorder.settle(tensor)
-        recorder.pin(computed.draws)
-        return memory
-    return joined_writes(boxes)
+        recorder.pin(draws_in(history.all_contents()))
+    return _memory(region, history.all_contents())
+
+
+def _memory(region: Region, contents: list[Content]) -> Boxes:
+    """Return that memory holds a tensor, with the names of what made it."""
+    held = mixed(contents)
+    content = replace(held, operations=held.operations or _steps(contents))
+    return [(whole_box(region.sizes), Write(region, content, "", True))]
 
 
 def joined_writes(boxes: Boxes) -> Boxes:
@@ -247,7 +250,7 @@ def _resolved(
         recorder.settle(entry.tensor)
         content = mixed([write.content for _, write in boxes])
         readers = dict.fromkeys(draw.reader for draw in sorted(content.draws) if draw.reader)
-        made.operations = content.operations or tuple(readers) or _steps(boxes)
+        made.operations = content.operations or tuple(readers) or _steps(write.content for _, write in boxes)
         made.is_random = content.is_random or bool(content.draws)
         made.distribution = None if made.is_random else _constant(entry.tensor)
         made.version = _version(entry.tensor)
@@ -259,9 +262,9 @@ def _resolved(
     return made
 
 
-def _steps(boxes: Boxes) -> tuple[str, ...]:
+def _steps(contents: Iterable[Content]) -> tuple[str, ...]:
     """Return what was done to the draws of a tensor, or what was drawn, that no part of a plan can be."""
-    drawn = [write.content for _, write in boxes if isinstance(write.content, Drawn)]
+    drawn = [content for content in contents if isinstance(content, Drawn)]
     steps = dict.fromkeys(step.name for content in drawn for step in content.steps)
     return tuple(steps or dict.fromkeys(content.distribution.name for content in drawn))
 

@@ -322,6 +322,16 @@ def test_a_table_that_a_loop_fills_is_data():
     assert torch.equal(made["mask"], -torch.tril(torch.ones(400, 400)))
 
 
+def test_what_is_computed_is_listed_with_a_name():
+    """A view of draws as complex numbers, and a scaled diagonal, are no boxes of what was drawn."""
+
+    def build(s):
+        s.c = P(torch.view_as_complex(torch.randn(4, 4, 2)))
+        a_diagonal_is_scaled(s)
+
+    assert ours(build, 17, "name")[1] == {"c": ("normal",), "w": ("mul_",)}
+
+
 @pytest.mark.parametrize("by", ORDERS)
 def test_rows_drawn_by_a_long_loop_are_computed(by):
     def build(s):
