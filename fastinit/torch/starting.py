@@ -14,7 +14,7 @@ from .escapes import Escapes
 from .modules import Module, Watch, named_tensors
 from .recorder import Recorder
 from .recording import Recording
-from .uncovered import OtherGenerators, keep_other_threads, warn_of_strays
+from .uncovered import OtherGenerators, keep_other_threads, refuse_drawn_shards, warn_of_strays
 
 ORDERS = ("name", "call")
 """By what a tensor's stream is chosen."""
@@ -123,6 +123,7 @@ def _recorded(recorder: Recorder, recording: Recording, model: Module | None) ->
         watch.stop()
     entries = [entry for found in models for entry in named_tensors(found)]
     keep_other_threads(recorder, entries, watch.made_elsewhere())
+    refuse_drawn_shards(recorder, entries)
     recording.finish(recorder, models)
     others.warn()
     if not recorder.is_eager:

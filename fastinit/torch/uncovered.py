@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import InitializationError
 from ..views.table import counted
-from .contents import Computed, mixed
+from .contents import Computed, Drawn, mixed
 from .modules import Named
 from .recorder import Recorder
 
@@ -68,6 +68,23 @@ def keep_other_threads(recorder: Recorder, entries: Iterable[Named], strangers: 
             "does not watch: torch.manual_seed decides their weights; build the model in one thread, or with a "
             "fast_init in each"
         )
+
+
+def refuse_drawn_shards(recorder: Recorder, entries: Iterable[Named]) -> None:
+    """Refuse shards that were drawn as tensors of their own: they would be equal on all ranks."""
+    for entry in entries:
+        mesh = getattr(entry.tensor, "device_mesh", None)
+        if mesh is None or mesh.size() == 1 or not any(map(_is_shard, entry.tensor.placements)):
+            continue
+        if any(isinstance(content, Drawn) and content.draw is not None for content in recorder.held(entry.tensor)):
+            raise InitializationError(
+                f"{entry.name!r} is sharded, and was drawn inside the block, which cannot know the whole; record "
+                "the model before it is sharded, and fill this one with init_module(model, recording, seed)"
+            )
+
+
+def _is_shard(placement: Any) -> bool:
+    return not placement.is_replicate()
 
 
 def warn_of_strays(recorder: Recorder, entries: Iterable[Named]) -> None:

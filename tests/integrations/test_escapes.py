@@ -5,6 +5,7 @@ case compares with what the same code does without a block.
 """
 
 import concurrent.futures
+import contextlib
 import ctypes
 import multiprocessing.reduction
 import pickle
@@ -337,6 +338,25 @@ def test_a_model_that_is_sharded_inside_holds_what_its_code_wrote(mesh, by):
     assert torch.equal(layer.weight.full_tensor(), torch.full((16, 16), 6.0))
     assert float(drawn.weight.full_tensor().detach().abs().max()) <= 1 / 8
     assert float(drawn.weight.full_tensor().detach().std()) == pytest.approx(1 / 8 / 3**0.5, rel=0.1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_shards_that_are_drawn_on_each_rank_are_refused():
+    """A rank's block would give its shard the numbers of every other rank's."""
+    fake_pg = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+    dist = torch.distributed
+    dist.init_process_group("fake", rank=0, world_size=2, store=fake_pg.FakeStore())
+    try:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+        layer = nn.Linear(8, 8)
+        for placement, is_refused in ((dist.tensor.Shard(0), True), (dist.tensor.Replicate(), False)):
+            weight = dist.tensor.DTensor.from_local(torch.zeros(4, 8), mesh, [placement], run_check=False)
+            layer.weight = nn.Parameter(weight)
+            said = pytest.raises(InitializationError, match=r"'weight' is sharded.*init_module\(model, recording")
+            with said if is_refused else contextlib.nullcontext(), ft.fast_init(17, model=layer):
+                init.normal_(layer.weight)
+    finally:
+        dist.destroy_process_group()
 
 
 # ---- tensors without plain memory, and torch's other ways of running ---------------------------------
