@@ -199,12 +199,12 @@ def relabelled(path, plan, **labels):
 def test_a_plan_by_rules_or_code_is_told_from_one_that_claims_a_seed(tmp_path, capsys, order):
     """Neither follows from labels, but the streams of the former are those of its seed."""
     honest = Plan.from_specs(SPECS, 17, customized(rules=[UserRule("a.weight", "normal(0, 1)")]), order=order)
-    for policy in (honest.policy, "recorded"):
-        path = relabelled(tmp_path / "honest.safetensors", honest, policy=policy)
+    for number, policy in enumerate((honest.policy, "recorded")):
+        path = relabelled(tmp_path / f"honest{number}.safetensors", honest, policy=policy)
         found = verify_checkpoint(path)
         assert (bool(found), found.follows, found.is_seeded) == (True, False, True)
         assert "its streams are those of seed 17" in run(capsys, "verify", path)[1]
-        claiming = relabelled(tmp_path / "claiming.safetensors", honest, policy=policy, seed=18)
+        claiming = relabelled(tmp_path / f"claiming{number}.safetensors", honest, policy=policy, seed=18)
         assert not verify_checkpoint(claiming).is_seeded
         assert "but that plan does not follow from its seed 18" in run(capsys, "verify", claiming)[1]
 
