@@ -17,8 +17,10 @@ from fastinit.cli import main as cli
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts what it runs in the background with Ctrl-C ignored, nohup with the end of the terminal ignored.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # A slow machine is no failure: time is judged by benchmarks, not by hypothesis.
 settings.register_profile("fastinit", deadline=None)

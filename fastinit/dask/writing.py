@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+import dask  # noqa: F401  # without it the example below is skipped
+
 from .. import __version__
 from .._engine.checks import as_choice
 from .._engine.names import grouped

@@ -176,9 +176,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
         found = history.contents(region_of(tensor))
         return found[0][1].content if found is not None and len(found) == 1 else None
 
-    def alive(self) -> list[History]:
-        """Return the histories of the storages that something still holds; the recorder itself holds none."""
+    def forget_frames(self) -> None:
+        """Let go of the frame that was answered last: those above it hold what their functions made."""
         self._noted_frame = None
+
+    def alive(self) -> list[History]:
+        """Return the histories of the storages that something still holds."""
+        self.forget_frames()
         return [kept.history for kept in self._kept.values() if not kept.reference.expired()]
 
     def draw(self) -> Draw:

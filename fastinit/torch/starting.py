@@ -118,6 +118,7 @@ def _recorded(recorder: Recorder, recording: Recording, model: Module | None) ->
     try:
         with recorder, Escapes(recorder):
             yield
+        recorder.forget_frames()
         models = watch.roots()
     finally:
         watch.stop()

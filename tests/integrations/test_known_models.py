@@ -104,6 +104,27 @@ def test_a_part_of_a_model_is_called_as_the_model_calls_it():
     assert recording.plan(17, part)["layer.weight"].state == recording.plan(17)["stem.weight"].state
 
 
+def test_a_model_that_gave_a_part_away_and_is_gone_is_not_counted():
+    """The last initializer's frame leads to those of its callers, and they hold what they made."""
+
+    class Donor(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.unused = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            donor = Donor()
+            self.stem, self.head = donor.layer, nn.Linear(8, 8)
+            init.orthogonal_(self.head.weight)
+
+    with ft.fast_init(17) as recording:
+        model = Whole()
+    named(model.stem, prefix="stem.")
+    assert recording.models == [model]
+
+
 def test_two_names_of_one_model_are_one():
     with ft.fast_init(17) as recording:
         model = nn.Sequential(nn.Linear(8, 8))
