@@ -1,5 +1,6 @@
 """Several writers, kills, resumption: no wrong byte is kept, no writer meets another's bytes, nothing is lost."""
 
+import contextlib
 import json
 import os
 import random
@@ -17,6 +18,7 @@ from fastinit import CheckpointError, Plan, verify_checkpoint, write_checkpoint
 from fastinit.writing import partial
 from fastinit.writing.layout import laid_out
 from fastinit.writing.partial import Held, Lock
+from fastinit.writing.place import check_room
 
 SPECS = {f"layer.{i}.weight": {"dtype": "F32", "shape": [1024, 512]} for i in range(8)}
 SHARDED = {"max_shard_size": "5MB"}  # 4 files
@@ -384,6 +386,15 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     with pytest.raises(CheckpointError, match="has appeared meanwhile"):
         write_checkpoint(plan(), tmp_path / "w", appear)
     assert content(tmp_path) == {"w": b"precious"}
+
+
+@pytest.mark.parametrize(("missing", "fits"), [(0, True), (1, False)])
+def test_a_disk_may_be_filled_to_its_last_byte_and_no_further(missing, fits, tmp_path, monkeypatch):
+    real = os.statvfs(tmp_path)
+    exact = os.statvfs_result([real[0], 1, *real[2:4], 12345, *real[5:]])
+    monkeypatch.setattr(os, "statvfs", lambda _: exact)
+    with contextlib.nullcontext() if fits else pytest.raises(OSError, match="the disk has"):
+        check_room(tmp_path, 12345 + missing)
 
 
 def test_a_disk_that_is_too_small_is_told_with_both_figures(tmp_path, monkeypatch):
