@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from importlib import import_module
 from os.path import dirname, join
+from types import ModuleType
 from typing import Any
+
+
+def need(what: str, library: str) -> ModuleType:
+    """Import a library that `what` cannot do without; where it is absent, name the extra that installs it."""
+    try:
+        return import_module(library)  # the real one: a name without a dot is absolute
+    except ModuleNotFoundError as error:
+        if error.name != library:  # one that is there, but broken, says so itself
+            raise
+        raise ImportError(f"{what} needs {library}: pip install 'fastinit-weights[{library}]'") from error
 
 
 def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

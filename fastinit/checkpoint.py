@@ -11,12 +11,11 @@ from typing import Any, SupportsIndex
 
 from ._files.index import in_folder, is_index, missing, strays, weight_map
 from ._files.opening import open_file
-from ._files.safetensors import read_header
+from ._files.safetensors import PLAN_PREFIX, read_header
 from .errors import CheckpointError, FastinitError
 from .plan import VERSION, Plan
 from .provenance import departures, follows, is_seeded, specs_of_plan
 from .replay import Mismatch, Progress, Stored, mismatches
-from .writing.layout import METADATA_PREFIX
 
 __all__ = ["Mismatch", "Progress", "Verification", "verify_checkpoint"]
 
@@ -175,7 +174,7 @@ def _moved(progress: Progress | None, before: int, total: int) -> Progress | Non
 
 def is_described(metadata: dict[str, str]) -> bool:
     """Say whether a header's metadata claims to hold the plan of its file."""
-    return any(key.startswith(METADATA_PREFIX) for key in metadata)
+    return any(key.startswith(PLAN_PREFIX) for key in metadata)
 
 
 def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path) -> Plan:
@@ -187,9 +186,7 @@ def described_plan(layout: dict[str, Any], metadata: dict[str, str], path: Path)
         If its metadata is not what `write_checkpoint` wrote.
     """
     facts = {
-        key.removeprefix(METADATA_PREFIX): value
-        for key, value in metadata.items()
-        if key.startswith(METADATA_PREFIX)
+        key.removeprefix(PLAN_PREFIX): value for key, value in metadata.items() if key.startswith(PLAN_PREFIX)
     }
     missing = {"version", "seed", "policy", "order"} - facts.keys()
     if missing:

@@ -9,13 +9,6 @@ import math
 from collections.abc import Callable
 from typing import Any, SupportsIndex
 
-try:
-    import keras  # the real one: an import without a dot is absolute
-except ModuleNotFoundError as error:
-    if error.name != "keras":  # a keras that is there, but broken or without its backend, says so itself
-        raise
-    raise ImportError("fastinit.keras needs keras: pip install 'fastinit-weights[keras]'") from error
-
 from . import initializers
 from ._engine.axes import SPATIAL
 from ._engine.checks import as_u64
@@ -24,9 +17,12 @@ from ._engine.fill import fill
 from ._engine.initializer import Distribution
 from ._engine.names import check_tensor_name, refuse_duplicates
 from ._engine.streams import stream_state
+from ._lazy import need
 from .errors import PlanError
 from .plan import Plan
 from .policies.deciding import PolicyLike
+
+keras: Any = need("fastinit.keras", "keras")
 
 __all__ = [
     "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "LecunNormal", "LecunUniform", "Orthogonal",

@@ -28,6 +28,9 @@ METADATA = "__metadata__"
 DATA_ALIGNMENT = 64
 """The data starts at a multiple of it: a line of the cache, and of a vector."""
 
+PLAN_PREFIX = "fastinit."
+"""Of the keys in the metadata that hold the plan."""
+
 METADATA_KEYS = 1 << 16
 """The most keys of the header's free text; the files in the wild have a hundred at most."""
 

@@ -59,6 +59,8 @@ class Progress:
         self._stoppable.__exit__(kind, error, trace)
 
     def _update(self, done: int, total: int, name: str) -> None:
+        from ..views.table import amount  # noqa: PLC0415
+
         now = time.monotonic()
         if self._shown and now - self._last > INTERVAL:
             if not self._last:
@@ -67,7 +69,7 @@ class Progress:
             self._last = now
             share = done / total if total else 1.0
             bar = f"{self._bar(share)}  " if self._bar else ""
-            amounts = f"{_amount(done)} of {_amount(total)}{self._speed(done, total)}"
+            amounts = f"{amount(done)} of {amount(total)}{self._speed(done, total)}"
             self._print(f"{self._verb} {bar}{100 * share:3.0f} %  {amounts}  {escaped(name[:_NAME])[:_NAME]}")
 
     def _speed(self, done: int, total: int) -> str:
@@ -101,10 +103,6 @@ def _bar() -> Callable[[float], str] | None:
         return str(captured.get())
 
     return drawn
-
-
-def _amount(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.1f} MB"
 
 
 def _clock(seconds: float) -> str:

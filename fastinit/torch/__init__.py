@@ -3,13 +3,9 @@
 `functions.py` has the functions, `targets.py` what is written to. The names here are loaded on first use.
 """
 
-try:
-    import torch as _torch  # noqa: F401  # the real one: an import without a dot is absolute
-except ModuleNotFoundError as error:
-    if error.name != "torch":  # a torch that is there, but broken, says so itself
-        raise
-    raise ImportError("fastinit.torch needs torch: pip install 'fastinit-weights[torch]'") from error
-
+from .._lazy import need as _need
 from .._lazy import public_names as _public_names
+
+_need(__name__, "torch")
 
 __getattr__, __dir__, __all__ = _public_names(__name__, __file__)  # read from the stub

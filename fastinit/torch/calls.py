@@ -67,3 +67,8 @@ def written_by(call: Call) -> list[Tensor]:
 def tensors_in(given: Any) -> list[Tensor]:
     """Return the tensors in arguments or results of any nesting."""
     return [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+
+
+def version_of(tensor: Tensor) -> int:
+    """Return how often a tensor was written; 0 of an inference tensor, where torch does not count."""
+    return 0 if tensor.is_inference() else int(tensor._version)

@@ -22,7 +22,7 @@ from .._engine.initializer import Distribution
 from .._engine.streams import stream_state
 from ..errors import InitializationError
 from . import frames
-from .calls import Call, is_view, tensors_in, written_by
+from .calls import Call, is_view, tensors_in, version_of, written_by
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
 from .histories import History, Write, draws_in
 from .inside import answered, promised
@@ -383,12 +383,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types h
     def _run_higher(self, call: Call) -> Any:
         """Run a `cond` or a `scan`: its branches are not watched, so what they take holds its values before."""
         read, taken = self._settled(call), tensors_in(call[1:])
-        versions, state = [_version_of(tensor) for tensor in taken], self._random_state
+        versions, state = [version_of(tensor) for tensor in taken], self._random_state
         result = self._at_random(call)
         is_random = read.is_random or bool(read.draws) or not torch.equal(state, self._random_state)
         content = Computed((*read.operations, call.name) if is_random else (), read.draws, is_random)
         written = [
-            tensor for tensor, version in zip(taken, versions, strict=True) if _version_of(tensor) != version
+            tensor for tensor, version in zip(taken, versions, strict=True) if version_of(tensor) != version
         ]
         for tensor in (*written, *tensors_in(result)):
             self.note(tensor, content, is_stored=True)
@@ -480,11 +480,6 @@ def inner_tensors(tensor: Tensor) -> list[Tensor]:
     if hasattr(tensor, "__tensor_flatten__"):
         return tensors_in([getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]])
     return tensors_in(list(vars(tensor).values()))
-
-
-def _version_of(tensor: Tensor) -> int:
-    """Return how often a tensor was written; 0 of an inference tensor, where torch does not count."""
-    return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def _is_memory_of(tensor: Tensor, other: Tensor) -> bool:

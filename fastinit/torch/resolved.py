@@ -17,6 +17,7 @@ from .._engine.distributions import Constant
 from .._engine.divided import Parts
 from .._engine.initializer import Distribution
 from ..errors import FastinitError, PlanError
+from .calls import version_of
 from .contents import Computed, Content, Draw, Drawn, Fixed, Tensor, Unwritten, mixed
 from .histories import History, Write, draws_in
 from .modules import Named
@@ -71,16 +72,12 @@ class Resolved:
 
     def data(self) -> Tensor:
         """Return the tensor, whose memory is the data; a PlanError says that it was changed since."""
-        if self.version != _version(self.tensor):
+        if self.version != version_of(self.tensor):
             raise PlanError(
                 f"tensor {self.name!r} is data that the model's code computed, and it was changed after its block "
                 "had ended; ask the recording for its plan before that"
             )
         return self.tensor
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def resolve(recorder: Recorder, named: Iterable[tuple[Named, str]]) -> list[Resolved]:
@@ -253,7 +250,7 @@ def _resolved(
         made.operations = content.operations or tuple(readers) or _steps(write.content for _, write in boxes)
         made.is_random = content.is_random or bool(content.draws)
         made.distribution = None if made.is_random else _constant(entry.tensor)
-        made.version = _version(entry.tensor)
+        made.version = version_of(entry.tensor)
     original = seen.setdefault(_memory_of(entry.tensor), picture)
     if original is picture and made.distribution is not None:
         original = _original(picture, owners)

@@ -95,6 +95,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def amount(nbytes: int) -> str:
+    """Return ``1.5 MB``, ``20.0 GB``."""
+    return f"{nbytes / 1e9:,.1f} GB" if nbytes >= 10**9 else f"{nbytes / 1e6:,.1f} MB"
+
+
 NOTEBOOK = 2000
 """Rows of a table that a notebook keeps in its file."""
 

@@ -18,15 +18,12 @@ import numpy as np
 from .._engine.checks import as_choice
 from .._engine.parts import Array
 from .._files.index import is_file_name
-from .._files.safetensors import encode_header
+from .._files.safetensors import PLAN_PREFIX, encode_header
 from ..errors import PlanError
 from ..plan import VERSION, Plan
 from ..planned import PlannedTensor
 from ..provenance import follows, specs_of_plan
 from .regions import CHUNK_BYTES, Piece, Region
-
-METADATA_PREFIX = "fastinit."
-"""Of the keys in a header's metadata that hold the plan."""
 
 LAID_OUT = ("safetensors", "npy")
 """The formats that regions can be written of."""
@@ -214,7 +211,7 @@ def _safetensors(plan: Plan, name: str) -> File:
     metadata = {"version": VERSION, "seed": plan.seed, "policy": plan.policy, "order": plan.order}
     if not follows(plan):
         metadata["plan"] = plan.to_json()
-    texts = {METADATA_PREFIX + key: str(value) for key, value in metadata.items()}
+    texts = {PLAN_PREFIX + key: str(value) for key, value in metadata.items()}
     return File.of(name, encode_header(specs_of_plan(plan), offsets, texts), plan, offsets)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._files.replacing import old_file
 from ..errors import CheckpointError
+from ..views.table import amount
 from .layout import STEM, File, Layout
 
 _RIVALS = re.compile(rf"{STEM}(-[0-9]+-of-[0-9]+)?\.safetensors(\.index\.json)?")
@@ -118,10 +119,4 @@ def check_room(folder: Path, needed: int) -> None:
     system = os.statvfs(folder if folder.is_dir() else folder.parent)
     free = system.f_bavail * system.f_frsize
     if needed > free and system.f_blocks:
-        raise OSError(
-            errno.ENOSPC, f"the disk has {_readable(free)} free, the checkpoint needs {_readable(needed)}"
-        )
-
-
-def _readable(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 10**8 else f"{size / 1e6:.1f} MB"
+        raise OSError(errno.ENOSPC, f"the disk has {amount(free)} free, the checkpoint needs {amount(needed)}")

@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import shutil
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from .._engine.parts import row_major
 from .._files.replacing import replacing, sync_folder
+from .._lazy import need
 from ..errors import CheckpointError, PlanError
 from ..plan import Plan
 from ..planned import PlannedTensor
@@ -40,22 +40,13 @@ def write_whole(plan: Plan, target: Path, format: str, force: bool, progress: Pr
     PlanError
         If the format cannot hold a tensor.
     """
-    library = _library("zarr" if format == "zarr" else "torch", format)
+    library = need(f"--format {format}", "zarr" if format == "zarr" else "torch")
     write = {"zarr": _write_zarr, "pt": _write_pt}[format]
     place = Place.of(target, Layout((File(target.name, 0, ()),)), format == "zarr")
     if not force:
         place.refuse_taken()
     check_room(place.folder, plan.nbytes)
     write(library, plan, place, progress)
-
-
-def _library(name: str, format: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:  # one that is there, but broken, says so itself
-            raise
-        raise ImportError(f"--format {format} needs {name}: pip install 'fastinit-weights[{name}]'") from error
 
 
 class _Count:
