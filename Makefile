@@ -6,7 +6,7 @@ SEED ?= 17
 MINUTES ?= 5
 
 CORE := $(wildcard csrc/*.[ch] csrc/levels/*.[ch])
-C_FILES := $(filter-out csrc/quantile_table.h, $(CORE)) $(wildcard tests/native/*.c)
+C_FILES := $(filter-out csrc/quantile_table.h csrc/brief_table.h, $(CORE)) $(wildcard tests/native/*.c)
 SOURCES := pyproject.toml setup.py $(CORE) $(wildcard fastinit/*.pyx)
 
 .PHONY: run test integrations accuracy fuzz sanitize pictures lint bench wheel clean

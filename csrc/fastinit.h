@@ -87,6 +87,10 @@ typedef struct {
     double inner, outer_share, span, inner_mills; /* truncated, far from it: see fi_truncated_far */
     bool far;                                     /* which of the two */
     bool plain;                                   /* only the portable level serves: see spec.c */
+    bool brief;                                   /* the short ways of brief.h serve; the rest is theirs */
+    float step, wide, slack;                      /* from steps of 2^-31 to both ends of a weight's interval */
+    float tail, share;                            /* truncated: 2^31 t for 2^31 (1 - |q|) */
+    uint16_t most, most_below;                    /* largest magnitude, as 16 bits, above 0 and below */
 } fi_spec;
 
 fi_status fi_spec_init(fi_spec *spec, fi_base base, fi_dtype dtype, const double *parameters);

@@ -32,22 +32,37 @@ static inline uint64_t shift_to_nearest_even(uint64_t x, int shift) {
     return (x + below_half + ((x >> shift) & 1)) >> shift;
 }
 
-/* Integers all the way: a hardware conversion by way of float32 rounds twice, and bfloat16's flushes
- * subnormals. x is finite and not beyond the format's largest value. */
-static inline uint64_t to_format(double x, const fi_format *format) {
+/* A float64 on its way to a format: the code is what is left of magnitude without its lower bits, rounded. */
+typedef struct {
+    uint64_t sign, magnitude;
+    int shift;
+} fi_rounding;
+
+static inline fi_rounding before_rounding(double x, const fi_format *format) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if (format->bits == 64) return bits;
     uint64_t sign = bits >> 63 << (format->bits - 1), magnitude = bits & (UINT64_MAX >> 1);
     int64_t exponent = (int64_t)(magnitude >> 52) - 1023 + format->bias;
     int shift = 52 - format->mantissa;
-    if (exponent > 0) { /* rebias; a carry out of the significand is the next binade, as it should be */
-        return sign | shift_to_nearest_even(magnitude - ((uint64_t)(1023 - format->bias) << 52), shift);
-    }
+    if (exponent > 0) /* rebias; a carry out of the significand is the next binade, as it should be */
+        return (fi_rounding){sign, magnitude - ((uint64_t)(1023 - format->bias) << 52), shift};
     /* subnormal in the format: make the implicit bit explicit and shift further */
-    magnitude = (magnitude & (UINT64_MAX >> 12)) | UINT64_C(1) << 52;
     int64_t further = shift + 1 - exponent;
-    return sign | shift_to_nearest_even(magnitude, further < 63 ? (int)further : 63);
+    magnitude = (magnitude & (UINT64_MAX >> 12)) | UINT64_C(1) << 52;
+    return (fi_rounding){sign, magnitude, further < 63 ? (int)further : 63};
+}
+
+static inline uint64_t rounded_to_nearest(fi_rounding r) {
+    return r.sign | shift_to_nearest_even(r.magnitude, r.shift);
+}
+
+/* Integers all the way: a hardware conversion by way of float32 rounds twice, and bfloat16's flushes
+ * subnormals. x is finite and not beyond the format's largest value. */
+static inline uint64_t to_format(double x, const fi_format *format) {
+    if (format->bits < 64) return rounded_to_nearest(before_rounding(x, format));
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
 static inline double from_format(uint64_t bits, const fi_format *format) {

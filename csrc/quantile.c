@@ -3,6 +3,7 @@
 
 #include "truncated.h"
 
+#include "brief_table.h"
 #include "quantile_table.h"
 
 /* Natural logarithm of a positive normal x: x = 2^n m, m in [0.7, 1.41), f = (m - 1) / (m + 1), and the series of

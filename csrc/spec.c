@@ -1,6 +1,7 @@
 /* What to draw: a distribution and a dtype become the constants of a kernel, checked once. */
 #include <math.h>
 
+#include "brief.h"
 #include "formats.h"
 #include "fpenv.h"
 #include "truncated.h"
@@ -163,6 +164,34 @@ static fi_status prepare_truncated_normal(fi_spec *spec, const double *p) {
     return bound_truncated(spec);
 }
 
+/* Codes of 16 bits; without a bound, more than any finite one. */
+static uint16_t magnitude_bits(double bound, const fi_format *format) {
+    return isfinite(bound) ? (uint16_t)to_format(fabs(bound), format) : 0x7FFF;
+}
+
+/* The constants of brief.h, where it serves: weights around 0, in a dtype below float64. */
+static void prepare_brief(fi_spec *spec) {
+    const fi_format *format = &formats[spec->dtype];
+    bool centered = spec->base == FI_CENTERED_UNIFORM, truncated = spec->base == FI_TRUNCATED_NORMAL;
+    bool symmetric = spec->split == 0x1p52 && spec->low_tail == spec->high_tail;
+    double spread = centered ? spec->scale * (spec->presteps * 0x1p52) : spec->scale;
+    if (!centered && !truncated && spec->base != FI_NORMAL) return;
+    if (format->bits == 64 || spec->shift != 0 || spec->plain || spec->far) return;
+    if (truncated && format->bits == 16 && !symmetric) return;
+    if (!(spread >= FI_BRIEF_LEAST)) return;
+    double error = centered ? FI_BRIEF_ERROR_UNIFORM : FI_BRIEF_ERROR;
+    double share = truncated ? spec->width * 0x1p53 : 1, step = spread * share * 0x1p-31;
+    if (format->bits == 16 && !(share >= FI_BRIEF_SHARE)) return;
+    spec->brief = true;
+    spec->step = (float)(step * (1 - error));
+    spec->wide = (float)((1 + error) / (1 - error) * (1 + 0x1.1p-22));
+    spec->slack = (float)(step * (centered ? 1.01 : FI_BRIEF_SLACK));
+    spec->tail = (float)(spec->low_tail * 0x1p31);
+    spec->share = (float)share;
+    spec->most = magnitude_bits(spec->hi, format);
+    spec->most_below = magnitude_bits(spec->lo, format);
+}
+
 fi_status fi_spec_init(fi_spec *spec, fi_base base, fi_dtype dtype, const double *parameters) {
 #define PREPARE(with, constant, name) [constant] = prepare_##name,
     static fi_status (*const prepare[FI_BASES])(fi_spec *, const double *) = {FI_EACH_BASE(PREPARE, )};
@@ -170,6 +199,7 @@ fi_status fi_spec_init(fi_spec *spec, fi_base base, fi_dtype dtype, const double
     *spec = (fi_spec){.base = base, .dtype = dtype, .presteps = 1, .lo = -INFINITY, .hi = INFINITY};
     fp_state host = fp_enter();
     fi_status status = prepare[base](spec, parameters);
+    if (status == FI_OK) prepare_brief(spec);
     fp_leave(host);
     return status;
 }

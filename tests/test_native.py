@@ -131,6 +131,33 @@ def test_every_value_of_every_dtype_is_rounded_right(
     assert "roundings right" in run(compiled, target, "rounding", tmp_path, float32_values)
 
 
+@pytest.mark.parametrize(
+    ("target", "millions"), [("gcc", "3"), ("clang", "1"), ("aarch64", "0.1"), ("s390x", "0.05")]
+)
+def test_the_short_ways_of_narrow_weights_end_in_the_exact_bits(
+    compiled, target: str, millions: str, tmp_path: Path
+) -> None:
+    """An error bound that does not hold, at some scale, dtype, place or increment: other bits, in silence."""
+    output = run(compiled, target, "brief", tmp_path, millions)
+    assert output.count("distributions") == 5 * len({line.split()[0] for line in output.splitlines()})
+    assert ": 0 distributions" not in output
+
+
+@pytest.mark.parametrize("level", ["avx2", "avx512"])
+def test_the_intervals_of_16_bit_weights_hold_every_weight(compiled, level: str, tmp_path: Path) -> None:
+    """An end on the wrong side of a weight. Every 500th block of the 31 bits; `make accuracy` walks all."""
+    if level not in run(compiled, "gcc", "levels", tmp_path):
+        pytest.skip(f"this machine cannot run {level}")
+    source = ROOT / "tests/native/intervals.c"
+    others = [path for path in compiled("gcc", ()) if Path(path).stem != level]
+    own = [f'-DLEVEL_FILE="levels/{level}.c"', f"-I{ROOT / 'csrc'}", "-Wno-unused-function"]
+    build = ["gcc", *FLAGS, *own, str(source), *others, "-lm", "-o", str(tmp_path / "intervals")]
+    subprocess.run(build, check=True)
+    result = subprocess.run([tmp_path / "intervals", "500"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("the nearest ends miss by") == 10
+
+
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_stored_weights_are_summarized_alike_by_every_level_compiler_and_byte_order(
     compiled, target: str, tmp_path: Path

@@ -2,6 +2,8 @@
 
 mpmath, at 40 digits and more, judges the errors of 10**6 normal draws, of 1000 neighbours each way of every join,
 and of 10**5 truncated draws. Order is checked on 10**8 adjacent pairs, the fused multiply-add on 10**8 triples.
+The short ways of csrc/brief.h are compared with the exact one on 10**9 weights of each dtype and level, and their
+float32 intervals for the upper bits of every draw.
 The distribution is checked on 10**9 draws of one stream: moments to order 4, Kolmogorov and Smirnov's distance,
 chi-square over 2**16 cells of equal mass, counts past 4, 5 and 6 standard deviations.
 """
@@ -21,6 +23,7 @@ from statistics import NormalDist
 import numpy as np
 
 import fastinit
+from fastinit import _core
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -56,11 +59,12 @@ def truncated_error(bounds: tuple[float, float]) -> tuple[float, tuple[float, fl
 BOUNDS = [bounds for bounds in test_truncated.NEAR + test_truncated.FAR if bounds[0] < 1e100]
 
 
-def native(name: str, *words: str) -> bool:
-    """Compile and run one of tests/native; say whether it found everything good."""
+def native(name: str, *words: str, level: str = "") -> bool:
+    """Compile and run one of tests/native, or one that includes a level's file; say whether it found all good."""
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / name)
-        sources = [str(ROOT / "tests" / "native" / f"{name}.c"), *map(str, sorted((ROOT / "csrc").rglob("*.c")))]
+        core = [str(path) for path in sorted((ROOT / "csrc").rglob("*.c")) if path.stem != level]
+        sources = [f'-DLEVEL_FILE="levels/{level}.c"', str(ROOT / "tests" / "native" / f"{name}.c"), *core]
         subprocess.run(["gcc", *FLAGS, *sources, "-lm", "-o", program], check=True)
         return subprocess.run([program, *words], check=False).returncode == 0
 
@@ -104,6 +108,10 @@ def main() -> int:
 
     for name in ("order", "fma"):
         judge(f"{name}, {PAIRS:.0e} cases, faults found", not native(name, str(PAIRS)), 0)
+    judge("short ways, 1e+09 weights of each dtype and level, faults found", not native("brief", "1000"), 0)
+    for level in ("avx2", "avx512"):
+        if _core.levels().get(level):
+            judge(f"intervals of {level}, all 2**31, faults found", not native("intervals", level=level), 0)
     ks = [k for join in test_quantile.joins() for k in test_quantile.neighbourhood(join, 1000)]
     error, k = test_quantile.worst_error(ks)
     judge(f"joins, 1000 neighbours each way, worst ulp (k = {k})", error, 3)

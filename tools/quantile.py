@@ -52,14 +52,14 @@ def centre_ratio(y: mpf) -> mpf:
     return tail_quantile((y + OFFSET) / (1 + q)) / q / mpf(2) ** 53
 
 
-def fit(f: Callable[[mpf], mpf]) -> list[mpf]:
-    """Interpolate f on [-1/4, 1/4] at the Chebyshev nodes; coefficients of x^0, x^1, ..."""
-    nodes = [mpmath.cos(mp.pi * (2 * i + 1) / (2 * (DEGREE + 1))) / 4 for i in range(DEGREE + 1)]
+def fit(f: Callable[[mpf], mpf], degree: int = DEGREE, inverse_reach: int = 4) -> list[mpf]:
+    """Interpolate f, |x| <= 1 / inverse_reach, at the Chebyshev nodes; coefficients of x^0, x^1, ..."""
+    nodes = [mpmath.cos(mp.pi * (2 * i + 1) / (2 * (degree + 1))) / inverse_reach for i in range(degree + 1)]
     divided = [f(x) for x in nodes]
-    for j in range(1, DEGREE + 1):
-        for i in range(DEGREE, j - 1, -1):
+    for j in range(1, degree + 1):
+        for i in range(degree, j - 1, -1):
             divided[i] = (divided[i] - divided[i - 1]) / (nodes[i] - nodes[i - j])
-    polynomial = [divided[DEGREE]]
+    polynomial = [divided[degree]]
     for node, value in zip(nodes[-2::-1], divided[-2::-1], strict=True):
         shifted = [mpf(0), *polynomial]
         for k, coefficient in enumerate(polynomial):

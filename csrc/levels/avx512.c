@@ -4,14 +4,14 @@
 #ifdef FI_X86
 
 #include <immintrin.h>
+#include <math.h>
 
-#include "../formats.h"
-#include "../splitmix64.h"
-
-FI_TARGET_BEGIN("avx512f,avx512dq,avx512vl,avx512bw,avx512cd")
+#define SETS "avx512f,avx512dq,avx512vl,avx512bw,avx512cd"
+FI_TARGET_BEGIN(SETS)
 
 #define FI_HARDWARE_FMA /* every core of this level has it, and what follows may use it */
-#include "../truncated.h"
+#include "../brief.h"
+#include "../weight.h"
 
 /* FLIGHT: with four, the units wait for one another; there are 32 registers. */
 #define LEVEL avx512
@@ -30,10 +30,9 @@ static inline draws_t every_draw(uint64_t x, uint64_t step) {
     return add_draws(all_draws(x), _mm512_mullo_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), all_draws(step)));
 }
 
-static inline draws_t mix64_lanes(draws_t z) {
+static inline draws_t stirred_lanes(draws_t z) {
     z = _mm512_mullo_epi64(_mm512_xor_si512(z, _mm512_srli_epi64(z, 30)), all_draws(FI_MIX_1));
-    z = _mm512_mullo_epi64(_mm512_xor_si512(z, _mm512_srli_epi64(z, 27)), all_draws(FI_MIX_2));
-    return _mm512_xor_si512(z, _mm512_srli_epi64(z, 31));
+    return _mm512_mullo_epi64(_mm512_xor_si512(z, _mm512_srli_epi64(z, 27)), all_draws(FI_MIX_2));
 }
 
 /* ---- weights ---- */
@@ -51,31 +50,40 @@ static inline weights_t most(weights_t a, weights_t b) { return _mm512_max_pd(a,
 static inline mask_t less(weights_t a, weights_t b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
 static inline weights_t choose(mask_t m, weights_t yes, weights_t no) { return _mm512_mask_mov_pd(no, m, yes); }
 static inline weights_t keep(mask_t m, weights_t w) { return _mm512_maskz_mov_pd(m, w); }
+static inline mask_t either(mask_t a, mask_t b) { return (mask_t)(a | b); }
 static inline uint64_t lanes_of(mask_t m) { return m; }
 static inline weights_t load_weights(const double *from) { return _mm512_loadu_pd(from); }
 static inline void store_weights(double *to, weights_t w) { _mm512_storeu_pd(to, w); }
 
 /* ---- from draws to weights ---- */
 
-static inline weights_t top53_lanes(draws_t draw) { return _mm512_cvtepi64_pd(_mm512_srli_epi64(draw, 11)); }
-
-/* Flipping the top bit and shifting with the sign subtracts half the range. */
-static inline draws_t centered_bits(draws_t draw, unsigned shift) {
-    return _mm512_srai_epi64(_mm512_xor_si512(draw, all_draws(UINT64_C(1) << 63)), shift);
+/* 2^11 k: the last step of the mix and the mask in one operation. */
+static inline weights_t scaled53_lanes(draws_t z) {
+    draws_t mask = all_draws(~UINT64_C(2047));
+    return _mm512_cvtepu64_pd(_mm512_ternarylogic_epi64(z, _mm512_srli_epi64(z, 31), mask, 0x28)); /* (^) & */
 }
 
-static inline weights_t centered_step_lanes(draws_t draw) { return _mm512_cvtepi64_pd(centered_bits(draw, 11)); }
-static inline weights_t centered_odd_lanes(draws_t draw) {
-    return _mm512_cvtepi64_pd(_mm512_or_si512(centered_bits(draw, 10), all_draws(1)));
+static inline weights_t top53_lanes(draws_t z) { return multiply(scaled53_lanes(z), all_weights(0x1p-11)); }
+static inline weights_t unit_steps(draws_t z, double factor) {
+    return multiply(scaled53_lanes(z), all_weights(factor * 0x1p-11));
+}
+
+/* factor (k - 2^52), of which all but the sum is exact. */
+static inline weights_t centered_steps(draws_t z, double factor) {
+    return fma_lanes(scaled53_lanes(z), all_weights(factor * 0x1p-11), all_weights(factor * -0x1p52));
+}
+
+static inline weights_t centered_odd_lanes(draws_t z) {
+    return fma_lanes(scaled53_lanes(z), all_weights(0x1p-10), all_weights(1 - 0x1p53));
 }
 
 /* Of 16 coefficients, the lane's: bits(y) >> 51 modulo 16, which is what the instruction looks at. */
-static inline weights_t coefficient_lanes(int power, draws_t segment) {
-    const double *row = fi_quantile_powers[power];
+static inline weights_t coefficient_lanes(const double *row, draws_t segment) {
     return _mm512_permutex2var_pd(_mm512_load_pd(row), segment, _mm512_load_pd(row + 8));
 }
 
-FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
+/* A polynomial on each of 16 half binades. */
+FI_INLINE void half_binades_flight(const double (*powers)[16], int degree, const weights_t *y, weights_t *z) {
     weights_t x[FLIGHT];
     draws_t segment[FLIGHT];
     EACH_VECTOR {
@@ -83,11 +91,24 @@ FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
         segment[i] = _mm512_srli_epi64(bits, 51);
         bits = _mm512_ternarylogic_epi64(bits, all_draws(FI_SIGNIFICAND), all_draws(FI_ONE), 0xEA); /* & | */
         x[i] = subtract(_mm512_castsi512_pd(bits), all_weights(1.25));
-        z[i] = coefficient_lanes(FI_DEGREE, segment[i]);
+        z[i] = coefficient_lanes(powers[degree], segment[i]);
     }
-    _Pragma("GCC unroll 16") for (int power = FI_DEGREE - 1; power >= 0; power--) {
-        EACH_VECTOR z[i] = fma_lanes(z[i], x[i], coefficient_lanes(power, segment[i]));
+    _Pragma("GCC unroll 16") for (int power = degree - 1; power >= 0; power--) {
+        EACH_VECTOR z[i] = fma_lanes(z[i], x[i], coefficient_lanes(powers[power], segment[i]));
     }
+}
+
+FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
+    half_binades_flight(fi_quantile_powers, FI_DEGREE, y, z);
+}
+
+FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
+    half_binades_flight(fi_brief_powers, FI_BRIEF_POWERS, y, z);
+}
+
+static inline mask_t near_tie(weights_t w) {
+    draws_t raised = add_draws(_mm512_castpd_si512(w), all_draws((1 << 28) + (1 << 17)));
+    return _mm512_testn_epi64_mask(raised, all_draws((1 << 29) - (1 << 18)));
 }
 
 /* ---- words ---- */
@@ -164,7 +185,79 @@ static inline line_t pack_bytes(const words_t x[4]) {
     return _mm512_inserti32x4(line, _mm512_cvtepi32_epi8(x[3]), 3);
 }
 
+/* ---- float32 lanes ---- */
+
+#define FLOAT_CUT 0x1p19f /* 2^31 t: t from 2^-12 up */
+typedef __m512 floats_t;
+
+static inline floats_t all_floats(float x) { return _mm512_set1_ps(x); }
+static inline floats_t multiply_floats(floats_t a, floats_t b) { return _mm512_mul_ps(a, b); }
+static inline floats_t fma_floats(floats_t a, floats_t b, floats_t c) { return _mm512_fmadd_ps(a, b, c); }
+static inline floats_t least_floats(floats_t a, floats_t b) { return _mm512_min_ps(a, b); }
+static inline floats_t floats_of(words_t x) { return _mm512_cvtepi32_ps(x); }
+static inline words_t float_words(floats_t x) { return _mm512_castps_si512(x); }
+static inline floats_t floats_toward_zero(words_t x) {
+    return _mm512_cvt_roundepi32_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+static inline floats_t infinite_below(floats_t x, floats_t t, float cut) {
+    return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(t, all_floats(cut), _CMP_LT_OQ), all_floats(INFINITY));
+}
+
+/* Of two registers, one takes the upper halves within each 128 bits. */
+static inline void line_draws(uint64_t x, uint64_t step, draws_t at[4]) {
+    draws_t places = _mm512_set_epi64(13, 12, 9, 8, 5, 4, 1, 0);
+    at[0] = add_draws(all_draws(x), _mm512_mullo_epi64(places, all_draws(step)));
+    at[1] = add_draws(at[0], all_draws(2 * step));
+    at[2] = add_draws(at[0], all_draws(16 * step));
+    at[3] = add_draws(at[0], all_draws(18 * step));
+}
+
+/* (z + 2^63) M = z M + 2^63 for an odd M: the flip rides in the mix. */
+static inline __m512 flipped_lanes(draws_t z) {
+    z = _mm512_mullo_epi64(_mm512_xor_si512(z, _mm512_srli_epi64(z, 30)), all_draws(FI_MIX_1));
+    z = _mm512_ternarylogic_epi64(z, _mm512_srli_epi64(z, 27), all_draws(UINT64_C(1) << 63), 0x96); /* ^ ^ */
+    return _mm512_castsi512_ps(_mm512_mullo_epi64(z, all_draws(FI_MIX_2)));
+}
+
+static inline words_t upper_words(draws_t a, draws_t b) {
+    return _mm512_castps_si512(_mm512_shuffle_ps(flipped_lanes(a), flipped_lanes(b), 0xDD));
+}
+
+/* Below the middle the one's complement; the last step of the mix, bit 63 into bit 32, flips the last bit of either. */
+static inline words_t distance_words(words_t upper) {
+    return _mm512_ternarylogic_epi32(upper, _mm512_srai_epi32(upper, 31), all_words(1), 0x1E); /* ^ (|) */
+}
+
+static inline floats_t brief_floats(floats_t t) {
+    words_t segment = shift_words(float_words(t), 23);
+    words_t bits = _mm512_ternarylogic_epi32(float_words(t), all_words(0x7FFFFF), all_words(0x3F800000), 0xEA);
+    floats_t x = _mm512_sub_ps(_mm512_castsi512_ps(bits), all_floats(1.5f));
+    floats_t p = _mm512_permutexvar_ps(segment, _mm512_load_ps(fi_brief_lanes[FI_BRIEF_FLOATS]));
+    _Pragma("GCC unroll 8") for (int power = FI_BRIEF_FLOATS - 1; power >= 0; power--) {
+        p = fma_floats(p, x, _mm512_permutexvar_ps(segment, _mm512_load_ps(fi_brief_lanes[power])));
+    }
+    return p;
+}
+
+static inline line_t upper_halves(words_t x, words_t y) {
+    const line_t odd = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
+                                        25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return _mm512_permutex2var_epi16(x, odd, y);
+}
+
+static inline line_t float16_halves(floats_t x, floats_t y) {
+    __m256i a = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), b = _mm512_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
+
+static inline line_t least_halves(line_t a, line_t b) { return _mm512_min_epu16(a, b); }
+static inline line_t select_halves(line_t upper, line_t above, line_t below) {
+    return _mm512_mask_blend_epi16(_mm512_movepi16_mask(upper), above, below);
+}
+static inline uint64_t unequal_halves(line_t a, line_t b) { return _mm512_cmpneq_epi16_mask(a, b); }
+
 static inline void store_line(void *out, line_t line) { _mm512_storeu_si512(out, line); }
+static inline line_t load_line(const void *from) { return _mm512_loadu_si512(from); }
 static inline void stream_line(void *out, line_t line) { _mm512_stream_si512(out, line); }
 
 #include "loop.h"

@@ -1,7 +1,7 @@
 /* What a level is: every kernel, written for one instruction set.
  *
  * A kernel fills one contiguous, aligned run: element j takes the draw mix64(x + j * step). Its caller has entered
- * the floating-point environment of fpenv.h. Every level equals portable.c bit for bit.
+ * the floating-point environment of fpenv.h. Every level equals weight.h bit for bit.
  *
  * A level's file defines LEVEL and DEFINE_FILL(base, a row of FI_EACH_DTYPE), which defines one kernel; then come
  * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h (loop.h says these for a vector level) and, last, DEFINE_LEVEL.

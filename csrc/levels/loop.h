@@ -7,14 +7,18 @@
  *                               LANES 64-bit integers, LANES float64, 2 * LANES 32-bit lanes, one truth a lane of
  *                               weights_t, what one store writes
  *
- *   all_draws(x), add_draws, every_draw(x, step) = x, x + step, x + 2 * step, ..., mix64_lanes
+ *   all_draws(x), add_draws, every_draw(x, step) = x, x + step, x + 2 * step, ...
+ *   stirred_lanes(x)            mix64 but for its last step, z ^ z >> 31: what reads a draw takes that, together with
+ *                               a mask where the instruction set can
  *   all_weights(x), add, subtract, multiply, magnitude, flip(w, sign) = w xor sign
  *   fma_lanes(a, b, c) = a * b + c and fnma_lanes(a, b, c) = c - a * b, rounded once
  *   least(a, b) = a < b ? a : b, most(a, b) = a > b ? a : b, and nothing else where zeros or a NaN meet
  *   less(a, b) -> mask, choose(mask, yes, no), keep(mask, w) = mask ? w : +0, lanes_of(mask) = one bit a lane
  *   load_weights, store_weights from and to any address
- *   top53_lanes, centered_step_lanes, centered_odd_lanes as in splitmix64.h
- *   quantile_centre_flight(y, z): quantile_centre() of quantile.h for FLIGHT registers
+ *   unit_steps(draw, factor) = factor * top53, centered_steps(draw, factor) = factor * centered_step, rounded once for
+ *   a factor of 2^-1011 or more; top53_lanes, centered_odd_lanes: see splitmix64.h
+ *   quantile_centre_flight(y, z): quantile_centre() of quantile.h for FLIGHT registers; brief_centre_flight, of brief.h
+ *   near_tie(w) -> mask: within 2^17 units of the last place of w lies a tie of float32
  *
  *   all_words(x), add_words, subtract_words, and_words, or_words, most_words (of values below 2^31)
  *   shift_words(x, n) = x >> n, add_floats: the words are float32
@@ -22,7 +26,20 @@
  *   floats_for_bfloat16(w, x)   four registers as float32 from which rounding to bfloat16 is right
  *   pack_float64, pack_float32, pack_float16 (weights[]) -> line
  *   pack_halves(words[2]), pack_bytes(words[4]) -> line   the lower 16 or 8 bits of every word, in order
- *   store_line, stream_line     to any address; to an aligned one, around the caches
+ *   store_line, load_line       to and from any address
+ *   stream_line                 to an aligned one, around the caches
+ *
+ * A level that defines FLOAT_CUT, the least t of its float32 polynomials, has these as well:
+ *
+ *   floats_t, all_floats(x), multiply_floats, fma_floats, least_floats, floats_of(words), float_words(floats)
+ *   line_draws(x, step, at[4])  the draws of a line's weights, in the order in which the next two lead to it
+ *   upper_words(a, b) -> words  of x and y, the upper halves of the draws but for the last bit, the first flipped
+ *   upper_halves(x, y), float16_halves(x, y) -> line   of two words or floats
+ *   distance_words(upper)       the upper 31 bits of |2k + 1 - 2^53|
+ *   floats_toward_zero(words), of 31 bits: rounded to a float32 below 2^31
+ *   brief_floats(t)             z / q by 2^31 t
+ *   infinite_below(x, t, cut)   x, but infinity where t < cut
+ *   least_halves(a, b), select_halves(upper, above, below), by the first bits; unequal_halves(a, b), a bit each
  */
 #ifndef LEVEL
 #error "loop.h is included by a level's file, which defines LEVEL first"
@@ -44,12 +61,13 @@ static inline weights_t constant_lanes(draws_t draw, const fi_spec *spec) {
     return all_weights(spec->shift);
 }
 
+/* scale times u = k * 2^-53 is scale * 2^-53 times k: either is rounded once. */
 static inline weights_t uniform_lanes(draws_t draw, const fi_spec *spec) {
-    return scaled_and_shifted(multiply(top53_lanes(draw), all_weights(0x1p-53)), spec);
+    return add(all_weights(spec->shift), unit_steps(draw, spec->scale * 0x1p-53));
 }
 
 static inline weights_t centered_uniform_lanes(draws_t draw, const fi_spec *spec) {
-    return multiply(all_weights(spec->scale), centered_step_lanes(draw));
+    return centered_steps(draw, spec->scale);
 }
 
 /* One lane in 500 lies in the tail: by scalars and in a function of its own, so that the centre keeps its
@@ -80,27 +98,33 @@ FI_INLINE void tail_flight(const weights_t *t, const weights_t *y, weights_t *z)
     EACH_VECTOR z[i] = load_weights(spilled[0] + i * LANES);
 }
 
-/* quantile() of quantile.h. */
-FI_INLINE void normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) {
+/* quantile() of quantile.h; or, where a place for them is given, its short way, which leaves out the tails. */
+FI_INLINE void normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec,
+                              mask_t *tails) {
     weights_t o[FLIGHT], t[FLIGHT], y[FLIGHT], z[FLIGHT];
     for (int done = 0; done < count; done += FLIGHT) {
         EACH_VECTOR {
             o[i] = centered_odd_lanes(draws[done + i]);
             y[i] = fma_lanes(multiply(o[i], all_weights(-0x1p-106)), o[i], all_weights(FI_QUANTILE_TOP));
         }
-        bool tails = has_tail(y);
-        quantile_centre_flight(y, z);
+        bool has_tails = !tails && has_tail(y);
+        if (tails)
+            brief_centre_flight(y, z);
+        else
+            quantile_centre_flight(y, z);
         EACH_VECTOR z[i] = multiply(o[i], z[i]);
-        if (tails) {
+        if (has_tails) {
             EACH_VECTOR t[i] = subtract(all_weights(1), multiply(magnitude(o[i]), all_weights(0x1p-53)));
             tail_flight(t, y, z);
         }
         EACH_VECTOR weights[done + i] = scaled_and_shifted(z[i], spec);
+        if (tails) EACH_VECTOR tails[done + i] = less(y[i], all_weights(FI_QUANTILE_CUT));
     }
 }
 
-/* truncated_near() of truncated.h. */
-FI_INLINE void truncated_near_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) {
+/* truncated_near() of truncated.h; or its short way. */
+FI_INLINE void truncated_near_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec,
+                                      mask_t *tails) {
     weights_t sign[FLIGHT], t[FLIGHT], y[FLIGHT], z[FLIGHT];
     for (int done = 0; done < count; done += FLIGHT) {
         EACH_VECTOR {
@@ -113,13 +137,17 @@ FI_INLINE void truncated_near_vectors(const draws_t *draws, weights_t *weights, 
             t[i] = least(add(tail, multiply(all_weights(spec->width), steps)), all_weights(1));
             y[i] = subtract(fnma_lanes(t[i], t[i], add(t[i], t[i])), all_weights(0x1p-53));
         }
-        bool tails = has_tail(y);
-        quantile_centre_flight(y, z);
+        bool has_tails = !tails && has_tail(y);
+        if (tails)
+            brief_centre_flight(y, z);
+        else
+            quantile_centre_flight(y, z);
         EACH_VECTOR z[i] = multiply(multiply(subtract(all_weights(1), t[i]), all_weights(0x1p53)), z[i]);
-        if (tails) tail_flight(t, y, z);
+        if (has_tails) tail_flight(t, y, z);
         EACH_VECTOR {
             z[i] = clamp_lanes(flip(z[i], sign[i]), spec->lower, spec->upper);
             weights[done + i] = scaled_and_shifted(z[i], spec);
+            if (tails) tails[done + i] = less(y[i], all_weights(FI_QUANTILE_CUT));
         }
     }
 }
@@ -132,24 +160,27 @@ static __attribute__((noinline)) void truncated_far_vectors(const draws_t *draws
     for (int i = 0; i < count; i++) {
         memcpy(draw, draws + i, sizeof draw);
         for (int j = 0; j < LANES; j++) {
-            double scaled = spec->scale * truncated_quantile((double)top53(draw[j]), spec);
+            double scaled = spec->scale * truncated_quantile((double)top53(draw[j] ^ draw[j] >> 31), spec);
             w[j] = spec->shift + scaled;
         }
         memcpy(weights + i, w, sizeof w);
     }
 }
 
-FI_INLINE void truncated_normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) {
-    if (spec->far)
+FI_INLINE void truncated_normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec,
+                                        mask_t *tails) {
+    if (!tails && spec->far)
         truncated_far_vectors(draws, weights, count, spec);
     else
-        truncated_near_vectors(draws, weights, count, spec);
+        truncated_near_vectors(draws, weights, count, spec, tails);
 }
 
 /* Short bases take a register at a time. */
-#define DEFINE_VECTORS(base)                                                                                  \
-    FI_INLINE void base##_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec) { \
-        _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) weights[i] = base##_lanes(draws[i], spec);    \
+#define DEFINE_VECTORS(base)                                                                                \
+    FI_INLINE void base##_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec, \
+                                  mask_t *none) {                                                           \
+        (void)none;                                                                                         \
+        _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) weights[i] = base##_lanes(draws[i], spec);  \
     }
 
 enum {
@@ -205,6 +236,148 @@ FI_INLINE line_t pack_float8(const weights_t w[8], int mantissa, int bias) {
 static inline line_t pack_float8_e4m3fn(const weights_t w[8]) { return pack_float8(w, 3, 7); }
 static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8(w, 2, 15); }
 
+/* ---- the short ways of brief.h ---- */
+
+enum { HALVES = 4 * LANES, FLOATS = FLIGHT * LANES }; /* weights of a block: a line of 16-bit ones, or a flight */
+
+/* A block of float32s by float64 lanes; a bit for each weight that is unsure. */
+FI_INLINE uint64_t float32_block(fi_base base, draws_t *at, draws_t stride, const fi_spec *spec, line_t *lines) {
+    draws_t draws[FLIGHT];
+    weights_t weights[FLIGHT];
+    mask_t unsure[FLIGHT];
+    uint64_t bits = 0;
+    EACH_VECTOR {
+        draws[i] = stirred_lanes(*at);
+        *at = add_draws(*at, stride);
+    }
+    if (base == FI_NORMAL)
+        normal_vectors(draws, weights, FLIGHT, spec, unsure);
+    else
+        truncated_near_vectors(draws, weights, FLIGHT, spec, unsure);
+    EACH_VECTOR bits |= lanes_of(either(unsure[i], near_tie(weights[i]))) << (LANES * i);
+    if (base != FI_NORMAL) EACH_VECTOR weights[i] = clamp_lanes(weights[i], spec->lo, spec->hi);
+    _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT / 2; i++) lines[i] = pack_float32(weights + 2 * i);
+    return bits;
+}
+
+#ifdef FLOAT_CUT
+enum { HAS_INTERVALS = true };
+
+/* The ends of the intervals in which |w| lies, by the upper halves of the draws. */
+FI_INLINE void interval_floats(fi_base base, words_t upper, const fi_spec *spec, floats_t *low, floats_t *high) {
+    words_t distance = distance_words(upper), left = subtract_words(all_words(0x7FFFFFFF), distance);
+    floats_t q = floats_of(distance), t = q;
+    if (base == FI_NORMAL) t = floats_toward_zero(left);
+    if (base == FI_TRUNCATED_NORMAL) {
+        t = fma_floats(floats_of(left), all_floats(spec->share), all_floats(spec->tail));
+        t = least_floats(t, all_floats(0x1.fffffep30f));
+    }
+    if (base != FI_CENTERED_UNIFORM) *low = multiply_floats(q, brief_floats(t));
+    *low = multiply_floats(base == FI_CENTERED_UNIFORM ? q : *low, all_floats(spec->step));
+    *high = fma_floats(*low, all_floats(spec->wide), all_floats(spec->slack));
+    if (base != FI_CENTERED_UNIFORM) *high = infinite_below(*high, t, FLOAT_CUT);
+    if (base == FI_TRUNCATED_NORMAL) *high = infinite_below(*high, q, 1); /* t can be 1 there, and a zero is +0 */
+}
+
+/* Rounded to nearest, ties up: where both ends of an interval give one value, no tie lies within. */
+FI_INLINE line_t nearest_halves(fi_dtype dtype, floats_t x, floats_t y) {
+    if (dtype == FI_FLOAT16) return float16_halves(x, y);
+    return upper_halves(add_words(float_words(x), all_words(0x8000)),
+                        add_words(float_words(y), all_words(0x8000)));
+}
+
+/* A line of 16-bit weights by float32 lanes; a bit for each weight that is unsure. */
+FI_INLINE uint64_t halves_block(fi_base base, fi_dtype dtype, draws_t *at, draws_t stride, const fi_spec *spec,
+                                line_t *line) {
+    floats_t low[2], high[2];
+    words_t upper[2] = {upper_words(at[0], at[1]), upper_words(at[2], at[3])};
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) at[i] = add_draws(at[i], stride);
+    _Pragma("GCC unroll 2") for (int i = 0; i < 2; i++) interval_floats(base, upper[i], spec, &low[i], &high[i]);
+    line_t codes = nearest_halves(dtype, low[0], low[1]), others = nearest_halves(dtype, high[0], high[1]);
+    line_t signs = upper_halves(upper[0], upper[1]), clamped = codes;
+    if (base != FI_NORMAL) {
+        const line_t most = all_words(spec->most * 0x10001u), most_below = all_words(spec->most_below * 0x10001u);
+        clamped = least_halves(codes, select_halves(signs, most, most_below));
+    }
+    *line = or_words(clamped, and_words(signs, all_words(0x80008000)));
+    return unequal_halves(codes, others);
+}
+
+#else
+enum { HAS_INTERVALS = false };
+FI_INLINE uint64_t halves_block(fi_base base, fi_dtype dtype, draws_t *at, draws_t stride, const fi_spec *spec,
+                                line_t *line) {
+    (void)base, (void)dtype, (void)at, (void)stride, (void)spec, (void)line;
+    return 0;
+}
+#define line_draws(x, step, at) (void)(at)
+#endif
+
+/* A tile is filled by the short way, mended, and only then streamed: a scalar store into a line that has left the
+ * caches would fetch it again, and a branch for each unsure weight would be mispredicted. */
+enum { TILE_BYTES = 4096, TILE_BLOCKS = TILE_BYTES / (2 * HALVES) };
+typedef struct {
+    int count;
+    int block[TILE_BLOCKS];
+    uint64_t bits[TILE_BLOCKS];
+} unsure_t;
+
+static __attribute__((noinline)) void mend(char *tile, const unsure_t *unsure, uint64_t x, uint64_t step,
+                                           const fi_spec *spec) {
+    size_t itemsize = spec->dtype == FI_FLOAT32 ? 4 : 2, length = spec->dtype == FI_FLOAT32 ? FLOATS : HALVES;
+    for (int i = 0; i < unsure->count; i++) {
+        for (uint64_t bits = unsure->bits[i]; bits; bits &= bits - 1) {
+            size_t j = (size_t)unsure->block[i] * length + (size_t)__builtin_ctzll(bits);
+            uint64_t code = to_format(weight(mix64(x + j * step), spec), &formats[spec->dtype]);
+            memcpy(tile + j * itemsize, &code, itemsize);
+        }
+    }
+}
+
+typedef void (*part_t)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec);
+
+FI_INLINE void fill_brief(fi_base base, fi_dtype dtype, char *out, size_t count, uint64_t x, uint64_t step,
+                          const fi_spec *given, bool stream, part_t part) {
+    enum { BLOCK_LINES = FLIGHT / 2 };
+    const int itemsize = dtype == FI_FLOAT32 ? 4 : 2, length = dtype == FI_FLOAT32 ? FLOATS : HALVES;
+    const int lines = length * itemsize / LINE_BYTES, most = TILE_BYTES / (length * itemsize);
+    _Alignas(LINE_BYTES) char buffer[TILE_BYTES];
+    const fi_spec spec = *given;
+    const draws_t stride = all_draws(step * (dtype == FI_FLOAT32 ? LANES : HALVES));
+    draws_t at[4];
+    unsure_t unsure;
+    size_t head = stream ? -(uintptr_t)out % LINE_BYTES / (size_t)itemsize : 0;
+    if (head > count) head = count;
+    if (head) part(out, head, x, step, given);
+    out += head * (size_t)itemsize, count -= head, x += head * step;
+    if (dtype == FI_FLOAT32)
+        at[0] = every_draw(x, step);
+    else
+        line_draws(x, step, at);
+    while (count >= (size_t)length) {
+        int blocks = count / (size_t)length < (size_t)most ? (int)(count / (size_t)length) : most;
+        size_t done = (size_t)blocks * (size_t)length;
+        char *tile = stream ? buffer : out, *place = tile;
+        unsure.count = 0;
+        for (int i = 0; i < blocks; i++) {
+            line_t line[BLOCK_LINES];
+            uint64_t bits = dtype == FI_FLOAT32 ? float32_block(base, at, stride, &spec, line)
+                                                : halves_block(base, dtype, at, stride, &spec, line);
+            _Pragma("GCC unroll 4") for (int j = 0; j < lines; j++, place += LINE_BYTES)
+                store_line(place, line[j]);
+            unsure.block[unsure.count] = i;
+            unsure.bits[unsure.count] = bits;
+            unsure.count += bits != 0;
+        }
+        mend(tile, &unsure, x, step, given);
+        if (stream)
+            for (size_t j = 0; j < done * (size_t)itemsize; j += LINE_BYTES)
+                stream_line(out + j, load_line(tile + j));
+        out += done * (size_t)itemsize, count -= done, x += done * step;
+    }
+    if (count) part(out, count, x, step, given);
+}
+
 /* ---- kernels ----
  *
  * The loop goes by blocks of one or more lines. A block that is only partly wanted (before the first aligned
@@ -213,6 +386,15 @@ static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8
 
 /* How many lines hold FLIGHT vectors; at least one. */
 #define LINES(base, type) ((FLIGHT_##base * LANES * sizeof(type) + LINE_BYTES - 1) / LINE_BYTES)
+
+#define BASE_NUMBER(with, number, base) BASE_##base = number,
+enum { FI_EACH_BASE(BASE_NUMBER, ) };
+#undef BASE_NUMBER
+
+/* The short ways that there are. */
+#define IS_BRIEF(base, width)                                                           \
+    ((width) == 32 ? BASE_##base == BASE_normal || BASE_##base == BASE_truncated_normal \
+                   : (width) == 16 && HAS_INTERVALS && BASE_##base >= BASE_centered_uniform)
 
 #define DEFINE_FILL(base, number, dtype, width, type, ...)                                                        \
     enum { LINES_##base##_##dtype = LINES(base, type) };                                                          \
@@ -230,10 +412,10 @@ static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8
         weights_t weights[BLOCK_VECTORS];                                                                         \
         block_##base##_##dtype block;                                                                             \
         _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_VECTORS; i++) {                                         \
-            draws[i] = mix64_lanes(*at);                                                                          \
+            draws[i] = stirred_lanes(*at);                                                                        \
             *at = add_draws(*at, stride);                                                                         \
         }                                                                                                         \
-        (base##_vectors)(draws, weights, BLOCK_VECTORS, spec);                                                    \
+        (base##_vectors)(draws, weights, BLOCK_VECTORS, spec, NULL);                                              \
         _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_VECTORS; i++) if (clamped) weights[i] =                 \
             clamp_lanes(weights[i], spec->lo, spec->hi);                                                          \
         _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) block.lines[i] =                 \
@@ -241,7 +423,7 @@ static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8
         return block;                                                                                             \
     }                                                                                                             \
                                                                                                                   \
-    static __attribute__((noinline)) void part_##base##_##dtype(type *out, size_t count, uint64_t x,              \
+    static __attribute__((noinline)) void part_##base##_##dtype(void *out, size_t count, uint64_t x,              \
                                                                 uint64_t step, const fi_spec *spec) {             \
         draws_t at = every_draw(x, step);                                                                         \
         block_##base##_##dtype block = next_##base##_##dtype(&at, all_draws(step * LANES), spec, spec->clamped);  \
@@ -274,9 +456,17 @@ static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8
         }                                                                                                         \
         if (count) part_##base##_##dtype(out, count, x, step, given);                                             \
     }                                                                                                             \
+    static __attribute__((noinline)) void brief_##base##_##dtype(                                                 \
+        void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, bool stream) {                   \
+        if (IS_BRIEF(base, width))                                                                                \
+            fill_brief((fi_base)BASE_##base, number, out, count, x, step, spec, stream, part_##base##_##dtype);   \
+    }                                                                                                             \
     static void KERNEL_NAME(base, dtype)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, \
                                          bool stream) {                                                           \
-        if (FLIGHT_##base > 1) /* long: four copies are much code, and one's two tests are lost in the work */    \
+        if (IS_BRIEF(base, width) && spec->brief)                                                                 \
+            brief_##base##_##dtype(out, count, x, step, spec, stream);                                            \
+        else if (FLIGHT_##base > 1 || IS_BRIEF(base, width))                                                      \
+            /* long or rare: four copies are much code, and two tests are lost in the work */                     \
             run_##base##_##dtype(out, count, x, step, spec, spec->clamped, stream);                               \
         else if (stream && spec->clamped)                                                                         \
             run_##base##_##dtype(out, count, x, step, spec, true, true);                                          \

@@ -5,11 +5,10 @@
 
 #include <arm_neon.h>
 
-#include "../formats.h"
-#include "../splitmix64.h"
+#include "../brief.h"
 
 #define FI_HARDWARE_FMA /* every core of this level has the instruction */
-#include "../truncated.h"
+#include "../weight.h"
 
 #define LEVEL neon
 enum { LANES = 2, LINE_BYTES = 16, FLIGHT = 4 };
@@ -27,9 +26,14 @@ static inline draws_t all_draws(uint64_t x) { return vdupq_n_u64(x); }
 static inline draws_t add_draws(draws_t a, draws_t b) { return vaddq_u64(a, b); }
 static inline draws_t every_draw(uint64_t x, uint64_t step) { return two_draws(x, x + step); }
 
-/* NEON has no 64-bit multiply, and the scalar one is fast: mix in scalar registers. */
-static inline draws_t mix64_lanes(draws_t z) {
-    return two_draws(mix64(vgetq_lane_u64(z, 0)), mix64(vgetq_lane_u64(z, 1)));
+/* NEON has no 64-bit multiply, and the scalar one is fast: stir in scalar registers. */
+static inline uint64_t stirred(uint64_t z) {
+    z = (z ^ (z >> 30)) * FI_MIX_1;
+    return (z ^ (z >> 27)) * FI_MIX_2;
+}
+
+static inline draws_t stirred_lanes(draws_t z) {
+    return two_draws(stirred(vgetq_lane_u64(z, 0)), stirred(vgetq_lane_u64(z, 1)));
 }
 
 /* ---- weights ---- */
@@ -52,22 +56,31 @@ static inline weights_t choose(mask_t m, weights_t yes, weights_t no) { return v
 static inline weights_t keep(mask_t m, weights_t w) {
     return vreinterpretq_f64_u64(vandq_u64(m, vreinterpretq_u64_f64(w)));
 }
+static inline mask_t either(mask_t a, mask_t b) { return vorrq_u64(a, b); }
 static inline uint64_t lanes_of(mask_t m) { return (vgetq_lane_u64(m, 0) & 1) | (vgetq_lane_u64(m, 1) & 2); }
 static inline weights_t load_weights(const double *from) { return vld1q_f64(from); }
 static inline void store_weights(double *to, weights_t w) { vst1q_f64(to, w); }
 
 /* ---- from draws to weights ---- */
 
-static inline weights_t top53_lanes(draws_t draw) { return vcvtq_f64_u64(vshrq_n_u64(draw, 11)); }
+static inline draws_t mixed(draws_t z) { return veorq_u64(z, vshrq_n_u64(z, 31)); }
+static inline weights_t top53_lanes(draws_t z) { return vcvtq_f64_u64(vshrq_n_u64(mixed(z), 11)); }
+static inline weights_t unit_steps(draws_t z, double factor) {
+    return multiply(all_weights(factor), top53_lanes(z));
+}
 
 /* Flipping the top bit and shifting with the sign subtracts 2^52 from the top 53 bits. */
-static inline weights_t centered_step_lanes(draws_t draw) {
-    draws_t flipped = veorq_u64(draw, all_draws(UINT64_C(1) << 63));
+static inline weights_t centered_step_lanes(draws_t z) {
+    draws_t flipped = veorq_u64(mixed(z), all_draws(UINT64_C(1) << 63));
     return vcvtq_f64_s64(vshrq_n_s64(vreinterpretq_s64_u64(flipped), 11));
 }
 
-static inline weights_t centered_odd_lanes(draws_t draw) {
-    weights_t step = centered_step_lanes(draw);
+static inline weights_t centered_steps(draws_t z, double factor) {
+    return multiply(all_weights(factor), centered_step_lanes(z));
+}
+
+static inline weights_t centered_odd_lanes(draws_t z) {
+    weights_t step = centered_step_lanes(z);
     return add(add(step, step), all_weights(1));
 }
 
@@ -90,6 +103,32 @@ FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
             z[i] = fma_lanes(z[i], x[i], vzip1q_f64(a, b));
         }
     }
+}
+
+/* 128 rows, so that six coefficients do. */
+FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
+    weights_t x[FLIGHT];
+    const double *rows[FLIGHT][LANES];
+    EACH_VECTOR {
+        draws_t bits = vreinterpretq_u64_f64(y[i]);
+        draws_t segment = vandq_u64(vshrq_n_u64(bits, 48), all_draws(FI_BRIEF_ROWS - 1));
+        rows[i][0] = fi_brief_centre[vgetq_lane_u64(segment, 0)];
+        rows[i][1] = fi_brief_centre[vgetq_lane_u64(segment, 1)];
+        bits = vorrq_u64(vandq_u64(bits, all_draws(FI_BRIEF_SIGNIFICAND)), all_draws(FI_ONE));
+        x[i] = subtract(vreinterpretq_f64_u64(bits), all_weights(FI_BRIEF_MIDDLE));
+    }
+    _Pragma("GCC unroll 4") for (int power = FI_BRIEF_DEGREE - 1; power >= 0; power -= 2) {
+        EACH_VECTOR {
+            weights_t a = load_weights(rows[i][0] + power), b = load_weights(rows[i][1] + power);
+            weights_t low = vzip1q_f64(a, b), high = vzip2q_f64(a, b);
+            z[i] = fma_lanes(power == FI_BRIEF_DEGREE - 1 ? high : fma_lanes(z[i], x[i], high), x[i], low);
+        }
+    }
+}
+
+static inline mask_t near_tie(weights_t w) {
+    draws_t raised = add_draws(vreinterpretq_u64_f64(w), all_draws((1 << 28) + (1 << 17)));
+    return vceqzq_u64(vandq_u64(raised, all_draws((1 << 29) - (1 << 18))));
 }
 
 /* ---- words ---- */
@@ -137,6 +176,7 @@ static inline line_t pack_bytes(const words_t x[4]) {
 }
 
 static inline void store_line(void *out, line_t line) { vst1q_u8(out, line); }
+static inline line_t load_line(const void *from) { return vld1q_u8(from); }
 static inline void stream_line(void *out, line_t line) { vst1q_u8(out, line); } /* no such instruction */
 
 #include "loop.h"
