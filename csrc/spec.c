@@ -82,11 +82,15 @@ static fi_status prepare_constant(fi_spec *spec, const double *p) {
     return fabs(p[0]) <= format->largest ? FI_OK : FI_BEYOND_RANGE;
 }
 
+/* From here up a spread times 2^-64 is a normal number: the vector levels multiply integers by such factors. */
+#define LEAST_SCALED 0x1p-950
+
 static fi_status prepare_uniform(fi_spec *spec, const double *p) {
     spec->scale = p[1] - p[0];
     spec->shift = p[0];
     if (!(p[0] < p[1] && spec->scale <= DBL_MAX)) return FI_NOT_AN_INTERVAL;
-    spec->plain = is_too_small(least_sum(p[0], spec->scale, 0x1p-53), &formats[spec->dtype]);
+    spec->plain =
+        spec->scale < LEAST_SCALED || is_too_small(least_sum(p[0], spec->scale, 0x1p-53), &formats[spec->dtype]);
     return bound(spec, p[0], p[1], p[0], p[0] + spec->scale * (1 - 0x1p-53));
 }
 
@@ -97,8 +101,9 @@ static fi_status prepare_centered_uniform(fi_spec *spec, const double *p) {
         spec->base = FI_CONSTANT;
         return FI_OK;
     }
-    /* one multiplication rounds once only if limit * 2^-52 is exact; the vector levels know no other form */
-    bool exact = limit >= 0x1p-970;
+    /* one multiplication rounds once only if limit * 2^-52, and less of it, is exact; the vector levels know no
+     * other form */
+    bool exact = limit >= LEAST_SCALED;
     spec->presteps = exact ? 1 : 0x1p-52;
     spec->scale = exact ? step : limit;
     spec->plain = !exact || is_too_small(step, &formats[spec->dtype]);

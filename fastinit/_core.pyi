@@ -29,6 +29,30 @@ class Spec:
     def __init__(self, base: int, dtype: int, parameters: tuple[float, ...]) -> None: ...
 
 @final
+class Recipe:
+    def __init__(
+        self,
+        base: int,
+        parameters: tuple[float, ...],
+        mode: int = -1,
+        scale: float = 1.0,
+        place: int = 0,
+        result: int = 0,
+    ) -> None: ...
+
+@final
+class Quick:
+    def __init__(self, make: Callable[..., Any], own: tuple[str, ...], leading: int) -> None: ...
+
+def recognize(
+    *,
+    array: type[Any] | None = None,
+    empties: dict[str | None, Callable[..., Any]] | None = None,
+    generator_class: type[Any] | None = None,
+) -> None: ...
+def fill_quickly(quick: Quick, given: tuple[Any, ...], options: dict[str, Any]) -> Any: ...
+
+@final
 class Job:
     @property
     def size(self) -> int: ...
@@ -47,7 +71,7 @@ class Job:
 @final
 class Cursor:
     state: int
-    def __init__(self, state: int) -> None: ...
+    def __init__(self, state: int, turn: Any) -> None: ...
     def next_u64(self) -> int: ...
     def next_unit_f64(self) -> float: ...
     @property

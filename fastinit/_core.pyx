@@ -2,7 +2,9 @@
 """Buffers in, one nogil call, status out. No arithmetic and no CPU knowledge lives here: see csrc/."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_STRIDED, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_STRIDED, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -195,6 +197,221 @@ def draw(int base, int dtype, tuple parameters, object out, uint64_t state, uint
     return status
 
 
+cdef enum:
+    QUICK_BYTES = 1 << 14  # a fill without threads, streams or signals: a few microseconds
+    QUICK_AXES = 8
+
+# What the quick way knows by sight; `recognize` says it, where the classes are.
+cdef object ndarray, generator
+cdef dict fresh = {}  # the name of a dtype, or None -> a call that makes a new array of a shape
+
+
+def recognize(*, array=None, empties=None, generator_class=None):
+    """Tell the quick way numpy's array and what makes new ones, and the class of generators."""
+    global ndarray, generator
+    ndarray = ndarray if array is None else array
+    generator = generator if generator_class is None else generator_class
+    fresh.update(empties or {})
+
+
+@cython.final
+cdef class Recipe:
+    """What an initializer draws into a tensor of any shape, as numbers.
+
+    A kernel's base and parameters; where `mode` is a fan (0 in, 1 out, 2 their sum, 3 their product), parameter
+    `place` is that number of `fi_scale`'s: 0 the limit, 1 the standard deviation, 2 that of the parent.
+    """
+
+    cdef int base, mode, place, result
+    cdef double scale
+    cdef double parameters[16]
+
+    def __init__(self, int base, tuple parameters, int mode=-1, double scale=1.0, int place=0, int result=0):
+        cdef int i
+        self.base, self.mode, self.scale, self.place, self.result = base, mode, scale, place, result
+        for i in range(FI_PARAMETERS):
+            self.parameters[i] = parameters[i] if i < <int> len(parameters) else 0.0
+
+
+cdef bint spec_of(fi_spec *spec, Recipe recipe, int dtype, int ndim, const Py_ssize_t *shape) noexcept:
+    cdef fi_scale_result result
+    cdef double values[16]
+    cdef double fan, fan_in, fan_out
+    cdef fi_fan kind = FI_FAN
+    cdef int i
+    for i in range(FI_PARAMETERS):
+        values[i] = recipe.parameters[i]
+    if recipe.mode >= 0:
+        if ndim != 2:  # the axes have letters, or are refused
+            return False
+        fan_in, fan_out = <double> shape[0], <double> shape[1]
+        fan = fan_in if recipe.mode == 0 else fan_out
+        if recipe.mode == 2:
+            fan, kind = fan_in + fan_out, FI_FAN_SUM
+        if recipe.mode == 3:
+            fan, kind = fan_in * fan_out, FI_FAN_PRODUCT
+        fi_scale(&result, recipe.scale, fan, kind, 1.0)
+        values[recipe.place] = (
+            result.limit if recipe.result == 0 else result.std if recipe.result == 1 else result.parent_std
+        )
+        if not values[recipe.place] <= 1.7976931348623157e308:
+            return False
+    return fi_spec_init(spec, <fi_base> recipe.base, <fi_dtype> dtype, values) == FI_OK
+
+
+cdef int native_dtype(const char *format) noexcept:
+    """C's number of a buffer's dtype, which is in native order; -1 for others."""
+    if format == NULL or format[0] == 0 or format[1] != 0:
+        return -1
+    return FLOAT64 if format[0] == c"d" else FLOAT32 if format[0] == c"f" else FLOAT16 if format[0] == c"e" else -1
+
+
+cdef int FLOAT64 = DTYPES["float64"], FLOAT32 = DTYPES["float32"], FLOAT16 = DTYPES["float16"]
+
+
+@cython.final
+cdef class Quick:
+    """The quick way of one function: a few weights into memory in C's order, in one call.
+
+    `make` gives the initializer of the arguments in `own`, and `leading` counts those before them. It knows the
+    arguments that are common, and no errors: `fill_quickly` leaves everything else to the long way.
+    """
+
+    cdef object make
+    cdef tuple own
+    cdef int leading
+    cdef dict recipes
+    cdef Recipe plain  # without arguments of its own
+
+    def __init__(self, make, tuple own, int leading):
+        self.make, self.own, self.leading = make, own, leading
+        self.recipes = {}
+
+    cdef Recipe recipe(self, tuple given, dict options):
+        """The initializer's numbers by its own arguments, where these are plain; None otherwise."""
+        cdef tuple key = given[self.leading:]
+        if options:
+            for name in self.own:
+                if name in options:
+                    key += (name, options[name])
+        for value in key:
+            if type(value) is not float and type(value) is not str and type(value) is not int:
+                return None  # True would be found under 1
+            if value == 0 and type(value) is float and repr(value) == "-0.0":
+                return None  # and -0.0 under 0.0
+        found = self.recipes.get(key, self)
+        if found is not self:
+            return found
+        try:
+            found = self.make(*given[self.leading:], **{name: options[name] for name in self.own if name in options})
+            found = found.recipe()
+        except Exception:  # the long way says what is wrong, in the order of its checks
+            return None
+        if len(self.recipes) < 256:
+            self.recipes[key] = found
+        if not key:
+            self.plain = found
+        return found
+
+
+def fill_quickly(Quick quick not None, tuple given not None, dict options not None):
+    """Return what a function of these arguments returns, or None, with nothing done: take the long way."""
+    cdef Py_buffer view
+    cdef fi_spec spec
+    cdef fi_region region
+    cdef Recipe recipe
+    cdef Cursor cursor = None
+    cdef uint64_t state = 0
+    cdef int i, dtype, leading = quick.leading
+    cdef int64_t size = 1
+    cdef tuple shape = None
+    cdef bint is_plain = len(given) == leading, has_turn = False
+    out = named = None
+    if <int> len(given) < leading:
+        return None
+    for name, value in options.items():
+        if name == "out":
+            out = value
+        elif name == "dtype":
+            named = value
+        elif name in quick.own:
+            is_plain = False
+        else:
+            return None
+    if given[0] is not None:
+        if type(given[0]) is not tuple:
+            return None
+        shape = given[0]
+        for length in shape:
+            if type(length) is not int or not 0 < length <= QUICK_BYTES:
+                return None
+            size *= <int64_t> length
+            if size > QUICK_BYTES:
+                return None
+    if leading == 2:
+        if type(given[1]) is int:
+            if not 0 <= given[1] < 1 << 64:
+                return None
+            state = given[1]
+        elif generator is not None and type(given[1]) is generator:
+            cursor = given[1]._cursor
+        else:
+            return None
+    recipe = quick.plain if is_plain else None
+    if recipe is None:
+        recipe = quick.recipe(given, options)
+        if recipe is None:
+            return None
+    if out is None:
+        if shape is None or not 0 < <int> len(shape) <= QUICK_AXES or not (named is None or type(named) is str):
+            return None
+        make = fresh.get(named)
+        if make is None:
+            return None
+        out = make(shape)
+    elif type(out) is not ndarray or named is not None:
+        return None
+    try:
+        PyObject_GetBuffer(out, &view, PyBUF_STRIDED | PyBUF_FORMAT | PyBUF_WRITABLE)
+    except (BufferError, ValueError):  # read-only
+        return None
+    try:
+        dtype = native_dtype(view.format)
+        if dtype < 0 or not 0 < view.ndim <= QUICK_AXES or not 0 < view.len <= QUICK_BYTES:
+            return None
+        if shape is not None and <int> len(shape) != view.ndim:
+            return None
+        size = view.itemsize
+        for i in range(view.ndim - 1, -1, -1):
+            if view.strides[i] != size or (shape is not None and shape[i] != view.shape[i]):
+                return None
+            size *= view.shape[i]
+        if not spec_of(&spec, recipe, dtype, view.ndim, view.shape):
+            return None
+        size = view.len // view.itemsize
+        if cursor is not None:
+            has_turn = cursor.acquire(False)
+            if not has_turn or cursor.drawing:
+                return None
+            state = cursor.state_
+        region.data = <char *> view.buf
+        region.swapped = region.stream = False
+        region.ndim = 1
+        region.first = 0
+        region.length[0], region.stride[0], region.draws[0] = size, view.itemsize, 1
+        fi_fill(&region, &spec, state, 0, size)
+        if cursor is not None and recipe.base != CONSTANT:
+            cursor.state_ = fi_advance(state, <uint64_t> size)
+    finally:
+        if has_turn:
+            cursor.release()
+        PyBuffer_Release(&view)
+    return out
+
+
+cdef int CONSTANT = BASES["constant"]
+
+
 def scale(double scale, double fan, int kind, double gain):
     """(variance, std, limit, parent_std) of a fan-scaled scheme; see fi_scale."""
     cdef fi_scale_result result
@@ -351,9 +568,11 @@ cdef class Cursor:
 
     cdef uint64_t state_
     cdef readonly bint drawing  # whether `transact` is inside its call
+    cdef object acquire, release  # the turn to take while drawing
 
-    def __init__(self, uint64_t state):
+    def __init__(self, uint64_t state, turn):
         self.state_ = state
+        self.acquire, self.release = turn.acquire, turn.release
 
     @property
     def state(self):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from . import _core
 from ._engine.checks import as_source
 from ._engine.initializer import Initializer
 from ._engine.parts import Array
@@ -93,10 +94,14 @@ def _function(
     known, mine = frozenset(signature.parameters), frozenset(own.split())
     plain = None if _needs(make) else make().__call__  # bound here: to call the object takes a detour in Python
     leading = 1 + drawn
+    quick = _core.Quick(make, tuple(own.split()), leading)
     undrawn: dict[str, Any] = {} if drawn else {"rng": 0}
     most = leading + len(mine)
 
     def function(*given: Any, **options: Any) -> Array:
+        filled: Array | None = _core.fill_quickly(quick, given, options)
+        if filled is not None:
+            return filled
         if not known.issuperset(options) or len(given) > most:
             refuse_unbound(name, signature, given, options)
         try:
@@ -115,29 +120,11 @@ def _function(
             refuse_unbound(name, signature, given, options)
             raise
 
-    if plain is not None and known == _CALL:
-        function = _handing_on(name, signature, plain)
     function.__name__ = function.__qualname__ = name
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__doc__ = documented(about, signature)
     function.__annotations__ = {}
     function.make = make  # type: ignore[attr-defined]
-    return function
-
-
-_CALL = frozenset(inspect.signature(Initializer.__call__).parameters) - {"self"}
-
-
-def _handing_on(name: str, signature: inspect.Signature, call: Callable[..., Array]) -> Callable[..., Array]:
-    """Return a function of the very arguments of `call`, which checks them: a small fill has no time for more."""
-
-    def function(*given: Any, **options: Any) -> Array:
-        try:
-            return call(*given, **options)
-        except TypeError:
-            refuse_unbound(name, signature, given, options)
-            raise
-
     return function
 
 

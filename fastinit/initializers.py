@@ -111,6 +111,20 @@ class VarianceScaling(Initializer):
             return TruncatedNormal(0.0, parent_std, -2.0, 2.0)
         raise DistributionError(f"{self} leaves the finite range of float64")
 
+    def recipe(self) -> _core.Recipe:
+        """Return the parent's numbers, and which of them follows from which fan."""
+        parent, result = _PARENTS[self.distribution], DISTRIBUTIONS.index(self.distribution)
+        mode, place = MODES.index(self.mode), min(result, 1)
+        return _core.Recipe(parent.base, parent.parameters, mode, self.scale, place, result)
+
+
+_PARENTS: dict[str, CenteredUniform | Normal | TruncatedNormal] = {
+    "uniform": CenteredUniform(1.0),
+    "normal": Normal(),
+    "truncated_normal": TruncatedNormal(0.0, 1.0, -2.0, 2.0),
+}
+"""What is scaled, with a spread of 1; the spread is the first parameter of a uniform, the second of a normal."""
+
 
 def xavier(distribution: str = "uniform") -> VarianceScaling:
     """Return Glorot and Bengio's (2010) scheme: variance ``2 / (fan_in + fan_out)``."""

@@ -146,9 +146,9 @@ class SplitMix64(np.random.BitGenerator):
             return
         self._start: _Start = _Start(state)
         super().__init__(self._start)  # type: ignore[arg-type]  # numpy takes any ISeedSequence
-        self._cursor = _core.Cursor(state)
-        self._cursor.install(self.capsule)
         self._turn = super().lock
+        self._cursor = _core.Cursor(state, self._turn)
+        self._cursor.install(self.capsule)
 
     @classmethod
     def from_seed(cls, seed: SupportsIndex) -> Self:
@@ -395,3 +395,6 @@ def stream_for(seed: SupportsIndex, name: str) -> SplitMix64:
 def default_rng(seed: Any = 0) -> np.random.Generator:
     """Return numpy's generator over the bit generator `seed`, or over a SplitMix64 that starts there."""
     return np.random.Generator(seed if isinstance(seed, np.random.BitGenerator) else SplitMix64(seed))
+
+
+_core.recognize(generator_class=SplitMix64)

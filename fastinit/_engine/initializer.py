@@ -117,6 +117,10 @@ class Initializer:
             return fill(source, whole, distribution, dtype, out, index, threads)
         return source.transact(draws, fill, whole, distribution, dtype, out, index, threads)
 
+    def recipe(self) -> _core.Recipe | None:
+        """Return what the kernel is given for a tensor of any shape, as numbers; None where it takes more."""
+        return None
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object, ``{"kind": ..., parameter: value, ...}``, that `from_json` reads.
 
@@ -198,6 +202,10 @@ class Distribution(Initializer):
     def parameters(self) -> tuple[float, ...]:
         """The numbers that the kernel is given."""
         raise NotImplementedError
+
+    def recipe(self) -> _core.Recipe | None:
+        """Return its own numbers: no shape changes them."""
+        return None if self.base is None else _core.Recipe(self.base, self.parameters)
 
     def prepare(self, dtype: DType) -> _core.Spec | None:
         """Return what the kernel needs to draw into `dtype`; None where no kernel serves, and `values` does.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core
 from ..errors import AllocationFailed
 from .checks import MAX_AXES, ShapeLike, as_shape, size_of
 from .dtypes import BY_NAME, FLOAT64, FLOAT_NAMES, DType, spelled_dtype
@@ -189,3 +191,9 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         if size_of(shape) == 0:
             raise ValueError(f"numpy cannot hold an array of shape {shape}, empty as it is") from None
         raise AllocationFailed(size_of(shape)) from None
+
+
+_core.recognize(
+    array=np.ndarray,
+    empties={None: np.empty, "float64": np.empty, "float32": partial(np.empty, dtype=np.float32)},
+)
