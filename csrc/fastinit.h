@@ -122,6 +122,9 @@ int64_t fi_stream_bytes(int64_t last_level_cache);
 /* Fill elements [begin, end) of a normalized region, counted in its walking order. */
 void fi_fill(const fi_region *region, const fi_spec *spec, uint64_t state, int64_t begin, int64_t end);
 
+/* The sum modulo 2^64 of a stream's first draws, by the level in use: a fill that converts and stores nothing. */
+uint64_t fi_sum_draws(uint64_t state, size_t count);
+
 typedef enum { FI_FAN = 0, FI_FAN_SUM, FI_FAN_PRODUCT } fi_fan;
 typedef struct {
     double variance, std, limit, parent_std;

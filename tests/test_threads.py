@@ -37,7 +37,7 @@ def test_one_to_64_threads_give_the_same_bits(dtype, order):
 HERE = _core.stream_bytes(_core.last_level_cache())
 
 
-@pytest.mark.parametrize("cache, switch", [(0, 4), (1, 4), (8, 4), (9, 4.5), (32, 16), (260, 130)])  # MiB
+@pytest.mark.parametrize(("cache", "switch"), [(0, 4), (1, 4), (8, 4), (9, 4.5), (32, 16), (260, 130)])  # MiB
 def test_the_switch_to_streaming_is_half_of_the_last_cache_and_never_below_4_mib(cache, switch):
     assert _core.stream_bytes(cache << 20) == switch * (1 << 20)
 
