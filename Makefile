@@ -46,7 +46,7 @@ lint: $(VENV)/.built-lint
 	$(BIN)/python -m mypy.stubtest fastinit._core --mypy-config-file pyproject.toml
 
 bench: $(VENV)/.built-bench
-	$(BIN)/python -m pytest bench -q -o addopts= -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-only
+	$(BIN)/python -m pytest bench --benchmark-autosave
 
 wheel: $(VENV)/.built
 	$(BIN)/pip wheel --no-deps --wheel-dir dist .
