@@ -44,6 +44,7 @@ def bench_plain(race, large, name, dtype, chunks, contestant):
         least={"plain fill": WITHIN},
         most_rounds=ROUNDS,
         weights=shape[0] * shape[1],
+        bound="the kernel's zeroing of pages",
     )
 
 
@@ -64,6 +65,7 @@ def bench_one_array(race, large, contestant):
         least={"plain fill": WITHIN},
         most_rounds=ROUNDS,
         weights=shape[0] * shape[1],
+        bound="the kernel's zeroing of pages",
     )
 
 
@@ -85,6 +87,7 @@ def bench_da_random(race, large, how, contestant):
         least={"da.random": 2},
         most_rounds=ROUNDS,
         weights=shape[0] * shape[1],
+        bound="the kernel's zeroing of pages",
     )
 
 
@@ -110,4 +113,5 @@ def bench_checkpoint(race, contestant):
             },
             least={"write_checkpoint": WITHIN},
             most_rounds=ROUNDS,
+            bound="the kernel's pages",
         )

@@ -52,6 +52,7 @@ def bench_initializer(race, large, kind, contestant):
         pause=PAUSE,
         most_rounds=5,
         weights=shape[0] * shape[1],
+        bound="the kernel's zeroing of pages",
     )
 
 
@@ -68,4 +69,5 @@ def bench_under_jit(race, large, kind, contestant):
         pause=PAUSE,
         most_rounds=5,
         weights=shape[0] * shape[1],
+        bound="XLA's copy of what a callback returns",
     )

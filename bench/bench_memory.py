@@ -14,6 +14,7 @@ from fastinit.cli.timing import MEMSET, MIX, memset
 
 MIB = 1 << 20
 CACHED = 64 << 10
+SWITCH = _core.stream_bytes(_core.last_level_cache())
 
 
 def repeated(run, calls):
@@ -72,7 +73,8 @@ def bench_switch(race, monkeypatch, mib, reads, contestant):
         earlier=1.25 if reads and mib <= 8 else None,
         calls=calls,
         weights=out.size,
-        switch_bytes=_core.stream_bytes(_core.last_level_cache()),
+        bound="the last cache" if mib << 20 < SWITCH else "memory",
+        switch_bytes=SWITCH,
     )
 
 
@@ -87,6 +89,7 @@ def bench_threads(race, large, base, dtype, least, contestant):
         lambda: {f"{n} thread{'s' * (n > 1)}": own_fill(base, dtype, out, n) for n in (2, 1)},
         least={"1 thread": least},
         weights=out.size,
+        bound="from draw to weight",
     )
 
 
@@ -102,6 +105,7 @@ def bench_fresh(race, large, contestant):
             "np.empty and fill": lambda: np.empty(shape).fill(1),
         },
         least={"np.empty and fill": 1.0},
+        bound="the kernel's zeroing of pages",
         weights=large // 8,
     )
 
@@ -134,6 +138,7 @@ def bench_shapes(race, large, contestant):
             name: lambda out=out: fastinit.uniform(None, 17, out=out, threads=1) for name, out in targets.items()
         },
         weights=targets[contestant].size,
+        bound="memory",
     )
 
 

@@ -54,7 +54,7 @@ def bench_into_out(race, size, least, contestant):
         lambda: into_out(size),
         least=least,
         calls=CALLS,
-        bound="Python's call and its checks" if size < 256 else None,
+        bound="Python's call and its checks" if size < 256 else "from draw to weight",
     )
 
 

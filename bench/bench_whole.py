@@ -48,4 +48,5 @@ def bench_truncated_by_threads(race, large, contestant):
         least={"jax, jit": 6},
         weights=shape[0] * shape[1],
         pause=0.5,
+        bound="from draw to weight",
     )
