@@ -52,12 +52,17 @@ EARLIER = {
 }
 
 
+def names(base, dtype, level):
+    """Return who fills: on the best level everybody, on the others fastinit and the peers of its aims."""
+    everybody = contestants(base, dtype)
+    if level == LEVELS[0]:
+        return everybody
+    return [name for name in everybody if name not in PEERS or name in LEAST.get((base, dtype, level), {})]
+
+
 def cases():
     for (base, dtype), level in product(WORKS, LEVELS):
-        names = contestants(base, dtype)
-        if level != LEVELS[0]:  # a peer beside every level would take an hour
-            names = [name for name in names if name not in PEERS or name in LEAST.get((base, dtype, level), {})]
-        for name in names:
+        for name in names(base, dtype, level):
             yield pytest.param(base, dtype, level, name, id=f"{base}-{dtype}-{level}-{name.partition(':')[0]}")
 
 
@@ -75,7 +80,7 @@ def bench_fill(race, large, base, dtype, level, contestant):
     race(
         f"{base} {dtype}, {LEVEL_NAMES.get(level, level)}",
         contestant,
-        lambda: fills(base, dtype, resident(dtype, size), level),
+        lambda: fills(base, dtype, resident(dtype, size), level, names(base, dtype, level)),
         least=LEAST.get((base, dtype, level)),
         earlier=EARLIER.get((base, dtype, level)),
         weights=size // BY_NAME[dtype].itemsize,

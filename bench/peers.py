@@ -51,8 +51,8 @@ def own_fill(base: str, dtype: str, buffer: Array, threads: int = 1) -> Contesta
     return lambda: draw(None, 17, out=buffer, dtype=dtype, threads=threads)
 
 
-def fills(base: str, dtype: str, buffer: Array, kernels: str) -> dict[str, Contestant | None]:
-    """Return fastinit's fill at a level, what no fill beats there, and every peer's; all on one thread."""
+def fills(base: str, dtype: str, buffer: Array, kernels: str, names: list[str]) -> dict[str, Contestant | None]:
+    """Return fastinit's fill at a level, what no fill beats there, and peers of `names`; all on one thread."""
 
     def at_level(run: Contestant) -> Contestant:
         def call() -> None:
@@ -64,7 +64,7 @@ def fills(base: str, dtype: str, buffer: Array, kernels: str) -> dict[str, Conte
     own = {OWN: own_fill(base, dtype, buffer), **limits(dtype, buffer, 1)}
     return {
         **{name: at_level(run) for name, run in own.items()},
-        **{name: peer.fill(base, dtype, buffer) for name, peer in PEERS.items() if peer.has(base, dtype)},
+        **{name: peer.fill(base, dtype, buffer) for name, peer in PEERS.items() if name in names},
     }
 
 
