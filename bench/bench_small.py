@@ -44,6 +44,7 @@ def into_out(size):
 @pytest.mark.parametrize(
     ("size", "least"),
     [(4, {"numpy random(out=)": 1.0, "torch xavier_uniform_": 6}), (32, {}), (256, {})],
+    ids=["4x4", "32x32", "256x256"],
 )
 @pytest.mark.parametrize("contestant", ["fastinit", "numpy random(out=)", "torch xavier_uniform_"])
 def bench_into_out(race, size, least, contestant):
