@@ -8,11 +8,14 @@ MINUTES ?= 5
 CORE := $(wildcard csrc/*.[ch] csrc/levels/*.[ch])
 C_FILES := $(filter-out csrc/quantile_table.h csrc/brief_table.h, $(CORE)) $(wildcard tests/native/*.c)
 SOURCES := pyproject.toml setup.py $(CORE) $(wildcard fastinit/*.pyx)
+PACKAGE := $(shell find fastinit -type f ! -name '*.so' ! -name '*.pyc')
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run test integrations accuracy fuzz sanitize pictures lint bench wheel clean
 
-run: $(VENV)/.built
-	mkdir -p run
+# Who works on fastinit has an editable install already; who runs it needs none.
+run: $(or $(wildcard $(VENV)/.built),$(VENV)/.installed)
+	@mkdir -p run
 	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --force --memset
 	$(BIN)/fastinit verify run/$(MODEL).safetensors
 
@@ -46,27 +49,34 @@ lint: $(VENV)/.built-lint
 	$(BIN)/python -m mypy.stubtest fastinit._core --mypy-config-file pyproject.toml
 
 bench: $(VENV)/.built-bench
-	$(BIN)/python -m pytest bench -q -o addopts= -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-only
+	$(BIN)/python -m pytest bench --benchmark-autosave
 
 wheel: $(VENV)/.built
 	$(BIN)/pip wheel --no-deps --wheel-dir dist .
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "making a Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python $(SOURCES) $(PACKAGE)
+	@echo "installing numpy and fastinit there; the C core is compiled for every instruction set of this kind of CPU,"
+	@echo "which takes some 20 seconds"
+	@$(PIP) .
+	@cp $(VENV)/lib/python*/site-packages/fastinit/_core*.so fastinit  # Python started here finds this folder first
+	@touch $@
 
 $(VENV)/.built: $(BIN)/python $(SOURCES)
-	@echo "compiling the C core for every instruction set of this kind of CPU; it takes some 20 seconds"
-	@$(BIN)/python -m pip install --quiet --editable .
-	touch $@
+	@echo "installing fastinit from this folder; the C core is compiled, which takes some 20 seconds"
+	@$(PIP) --editable .
+	@touch $@
 
 $(VENV)/.built-torch-peers: $(VENV)/.built-test $(VENV)/.built-peers tests/integrations/peers.txt
-	$(BIN)/python -m pip install --quiet --no-deps -r tests/integrations/peers.txt
-	touch $@
+	$(PIP) --no-deps -r tests/integrations/peers.txt
+	@touch $@
 
 $(VENV)/.built-%: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
-	touch $@
+	$(PIP) --editable '.[$*]'
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist run *.egg-info fastinit/*.so

@@ -9,86 +9,109 @@ import os
 import tempfile
 
 import pytest
+from peers import needs
 
 import fastinit
-from fastinit.cli.timing import in_turn
 
-SHAPE = (1 << 14, 1 << 13)
+pytestmark = needs("dask", "distributed")
 ROUNDS = 5
 WITHIN = 1 / 1.2
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """Where a checkpoint is written: on a disk that others use, nothing else would be measured."""
 
 
-def note(benchmark, record, case, own, other, least):
-    """Time `own` and `other` in turn, and record the ratio of `other` to `own`."""
-    runs = {"fastinit.dask": own, case: other}
-    timings = benchmark.pedantic(lambda: in_turn(runs, ROUNDS), rounds=1)
-    record(
-        case,
-        ratio=timings[case].median / timings["fastinit.dask"].median,
-        spread=sum(timing.spread for timing in timings.values()),
-        least=least,
-        seconds={who: timing.median for who, timing in timings.items()},
-    )
+def shape_of(large):
+    return (1 << 14, large >> 16)
 
 
 @pytest.mark.parametrize("chunks", ["auto", "16 MiB"])
 @pytest.mark.parametrize(("name", "dtype"), [("normal", "float32"), ("xavier_uniform", "float64")])
-def bench_plain(benchmark, record, name, dtype, chunks):
+@pytest.mark.parametrize("contestant", ["fastinit.dask", "plain fill"])
+def bench_plain(race, large, name, dtype, chunks, contestant):
     """Every weight made, on the same number of threads."""
-    dask = pytest.importorskip("fastinit.dask")
-    array = getattr(dask, name)(SHAPE, 17, dtype=dtype, chunks=chunks)
+    from fastinit import dask  # noqa: PLC0415
+
+    shape = shape_of(large)
+    array = getattr(dask, name)(shape, 17, dtype=dtype, chunks=chunks)
     plain = getattr(fastinit, name)
-    case = f"plain fill vs dask, {name} {dtype}, chunks {chunks}"
-    note(
-        benchmark,
-        record,
-        case,
-        lambda: array.persist(scheduler="threads"),
-        lambda: plain(SHAPE, 17, dtype=dtype),
-        WITHIN,
+    race(
+        f"dask {name} {dtype}, chunks {chunks}",
+        contestant,
+        lambda: {
+            "fastinit.dask": lambda: array.persist(scheduler="threads"),
+            "plain fill": lambda: plain(shape, 17, dtype=dtype),
+        },
+        least={"plain fill": WITHIN},
+        most_rounds=ROUNDS,
+        weights=shape[0] * shape[1],
+        bound="the kernel's zeroing of pages",
     )
 
 
-def bench_one_array(benchmark, record):
+@pytest.mark.parametrize("contestant", ["fastinit.dask", "plain fill"])
+def bench_one_array(race, large, contestant):
     """One numpy array, by one chunk on all threads: there is nothing to copy."""
-    dask = pytest.importorskip("fastinit.dask")
-    array = dask.normal(SHAPE, 17, dtype="float32", chunks=-1, threads=None)
-    case = "plain fill vs dask compute of one chunk, normal float32"
-    note(benchmark, record, case, array.compute, lambda: fastinit.normal(SHAPE, 17, dtype="float32"), WITHIN)
+    from fastinit import dask  # noqa: PLC0415
+
+    shape = shape_of(large)
+    array = dask.normal(shape, 17, dtype="float32", chunks=-1, threads=None)
+    race(
+        "dask normal float32, one chunk",
+        contestant,
+        lambda: {
+            "fastinit.dask": array.compute,
+            "plain fill": lambda: fastinit.normal(shape, 17, dtype="float32"),
+        },
+        least={"plain fill": WITHIN},
+        most_rounds=ROUNDS,
+        weights=shape[0] * shape[1],
+        bound="the kernel's zeroing of pages",
+    )
 
 
 @pytest.mark.parametrize("how", ["persist", "compute"])
-def bench_da_random(benchmark, record, how):
+@pytest.mark.parametrize("contestant", ["fastinit.dask", "da.random"])
+def bench_da_random(race, large, how, contestant):
     """The same chunks of dask's own normals, which are others at other chunks."""
-    dask, da = pytest.importorskip("fastinit.dask"), pytest.importorskip("dask.array")
-    ours = dask.normal(SHAPE, 17, dtype="float32")
-    theirs = da.random.default_rng(17).standard_normal(SHAPE, dtype="float32", chunks=ours.chunks)
-    note(
-        benchmark,
-        record,
-        f"da.random vs fastinit.dask, normal float32, {how}",
-        getattr(ours, how),
-        getattr(theirs, how),
-        2,
+    import dask.array as da  # noqa: PLC0415
+
+    from fastinit import dask  # noqa: PLC0415
+
+    shape = shape_of(large)
+    ours = dask.normal(shape, 17, dtype="float32")
+    theirs = da.random.default_rng(17).standard_normal(shape, dtype="float32", chunks=ours.chunks)
+    race(
+        f"dask normal float32, {how}",
+        contestant,
+        lambda: {"fastinit.dask": getattr(ours, how), "da.random": getattr(theirs, how)},
+        least={"da.random": 2},
+        most_rounds=ROUNDS,
+        weights=shape[0] * shape[1],
+        bound="the kernel's zeroing of pages",
     )
 
 
-def bench_checkpoint(benchmark, record):
+@pytest.mark.parametrize("contestant", ["fastinit.dask", "write_checkpoint"])
+def bench_checkpoint(race, contestant):
     """A checkpoint of 2.5 GB in memory, by a cluster of threads and by plain threads."""
-    dask, distributed = pytest.importorskip("fastinit.dask"), pytest.importorskip("distributed")
+    import distributed  # noqa: PLC0415
+
+    from fastinit import dask  # noqa: PLC0415
+
     plan = fastinit.Plan.from_specs("llama-3.2-1b", seed=17)
     with (
         tempfile.TemporaryDirectory(dir=MEMORY) as folder,
         distributed.Client(processes=False, n_workers=1, dashboard_address=":0") as client,
     ):
         path = os.path.join(folder, "model.safetensors")
-        note(
-            benchmark,
-            record,
-            "write_checkpoint vs dask, llama-3.2-1b",
-            lambda: dask.write_checkpoint(plan, path, client, force=True),
-            lambda: fastinit.write_checkpoint(plan, path, force=True),
-            WITHIN,
+        race(
+            "dask checkpoint, llama-3.2-1b",
+            contestant,
+            lambda: {
+                "fastinit.dask": lambda: dask.write_checkpoint(plan, path, client, force=True),
+                "write_checkpoint": lambda: fastinit.write_checkpoint(plan, path, force=True),
+            },
+            least={"write_checkpoint": WITHIN},
+            most_rounds=ROUNDS,
+            bound="the kernel's pages",
         )

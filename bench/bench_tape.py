@@ -5,18 +5,18 @@ multiply with numpy's BLAS, torch with its own; each uses the threads it finds (
 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1). A ratio is the peer's time over fastinit's.
 """
 
+import contextlib
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from fastinit import GraphRetention, NamedParameter, Tensor, TensorValue
+from fastinit._engine.cpus import default_threads
 from fastinit.autodiff import SGD
-from fastinit.cli.timing import in_turn
 
 BATCH, RATE = 64, 0.01
 NETS = {"784-10-10": (784, 10, 10), "512-512-512-512": (512, 512, 512, 512)}
-CASES = [(net, peer, least) for net in NETS for peer, least in (("autograd", 1.0), ("torch", 0.33))]
 
 
 def problem(widths):
@@ -62,7 +62,6 @@ class Autograd:
     """HIPS autograd."""
 
     def __init__(self, widths):
-        pytest.importorskip("autograd")
         import autograd.numpy as anp  # noqa: PLC0415
         from autograd.core import make_vjp  # noqa: PLC0415
 
@@ -98,7 +97,10 @@ class Torch:
     """torch, eager."""
 
     def __init__(self, widths):
-        self.torch = torch = pytest.importorskip("torch")
+        import torch  # noqa: PLC0415
+
+        torch.set_num_threads(default_threads())  # other cases want one
+        self.torch = torch
         weights, biases, inputs, targets = problem(widths)
         self.weights = [torch.tensor(w, requires_grad=True) for w in weights]
         self.biases = [torch.tensor(b, requires_grad=True) for b in biases]
@@ -126,7 +128,23 @@ class Torch:
         return loss.item()
 
 
-PEERS = {"autograd": Autograd, "torch": Torch}
+CONTESTANTS = {"fastinit": Own, "autograd": Autograd, "torch": Torch}
+LEAST = {"autograd": 1.0, "torch": 0.33}
+CALLS = {"784-10-10": 100, "512-512-512-512": 5}
+
+
+def contestants(net, part):
+    """Calls of one part of a step, of all that are installed, after three steps in which they must agree."""
+    tapes = {}
+    for name, tape in CONTESTANTS.items():
+        with contextlib.suppress(ImportError):
+            tapes[name] = tape(NETS[net])
+    for _ in range(3):
+        own, *others = (tape.step() for tape in tapes.values())
+        assert others == pytest.approx([own] * len(others), rel=1e-9), "the contestants do not do the same work"
+    for tape in tapes.values():
+        tape.recorded = tape.forward()  # a step spoils what was recorded
+    return {name: repeated(getattr(tape, part), CALLS[net]) for name, tape in tapes.items()}
 
 
 def repeated(run, times):
@@ -137,30 +155,16 @@ def repeated(run, times):
     return many
 
 
-@pytest.mark.parametrize(("net", "peer", "least"), CASES)
-def bench_step(benchmark, record, net, peer, least):
-    """Forward, backward, step: the peer's time over fastinit's."""
-    own, rival = Own(NETS[net]), PEERS[peer](NETS[net])
-    for _ in range(3):
-        assert own.step() == pytest.approx(rival.step(), rel=1e-9), "the contestants do not do the same work"
-    own.recorded, rival.recorded = own.forward(), rival.forward()
-    times = 100 if net == "784-10-10" else 5
-
-    def in_turns(part):
-        return in_turn(
-            {"own": repeated(getattr(own, part), times), "rival": repeated(getattr(rival, part), times)}, 15
-        )
-
-    def compare():
-        return {
-            part: in_turns(part) for part in ("forward", "backward", "step")
-        }  # a step spoils what was recorded
-
-    for part, timings in benchmark.pedantic(compare, rounds=1).items():
-        record(
-            f"{net}, {part} vs {peer}",
-            ratio=timings["rival"].median / timings["own"].median,
-            spread=timings["own"].spread + timings["rival"].spread,
-            least=least,
-            microseconds={who: timing.median / times * 1e6 for who, timing in timings.items()},
-        )
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("part", ["forward", "backward", "step"])
+@pytest.mark.parametrize("contestant", CONTESTANTS)
+def bench_step(race, net, part, contestant):
+    """Forward, backward, step."""
+    race(
+        f"tape {net}, {part}",
+        contestant,
+        lambda: contestants(net, part),
+        least=LEAST,
+        calls=CALLS[net],
+        bound="Python's calls" if net == "784-10-10" else "BLAS",
+    )

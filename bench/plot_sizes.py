@@ -1,27 +1,28 @@
-"""Draw cost against size from a results file: python bench/plot_sizes.py bench/results/DATE.json docs/cost.svg"""
+"""Draw cost against size from a results file: python bench/plot_sizes.py NEW.json docs/cost-against-size.svg"""
 
-import json
 import sys
-from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from results import works
+
+from fastinit.cli.timing import MEMSET
 
 STYLES = {
     "resident, 1 thread": ("#0b6e99", "o"),
     "resident, 2 threads": ("#d9730d", "s"),
     "fresh, default": ("#6940a5", "^"),
-    "memset": ("#787774", "x"),
+    MEMSET: ("#787774", "x"),
 }
 
 
 def main(results: str, picture: str) -> None:
     """Draw one line a contestant, both axes logarithmic."""
-    rows = [row for row in json.loads(Path(results).read_text())["rows"] if "nbytes" in row]
+    sizes = {int(name[5:]): work.seconds for name, work in works(results).items() if name.startswith("size ")}
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     for name, (colour, marker) in STYLES.items():
-        points = [(row["nbytes"], row["seconds"][name]) for row in rows if name in row["seconds"]]
+        points = [(nbytes, seconds[name]) for nbytes, seconds in sorted(sizes.items()) if name in seconds]
         axes.loglog(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, label=name)
     axes.set(
         xlabel="bytes filled",

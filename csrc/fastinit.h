@@ -118,8 +118,16 @@ int64_t fi_region_size(const fi_region *region);
 typedef enum { FI_STORES_AUTO = 0, FI_STORES_ORDINARY, FI_STORES_STREAMING } fi_stores;
 void fi_region_prepare(fi_region *region, fi_dtype dtype, fi_stores stores);
 
+/* Bytes of the CPU's last level of cache, 0 where the system does not say; and the bytes of a resident target from
+ * which on FI_STORES_AUTO streams where the last cache is that large. */
+int64_t fi_last_level_cache(void);
+int64_t fi_stream_bytes(int64_t last_level_cache);
+
 /* Fill elements [begin, end) of a normalized region, counted in its walking order. */
 void fi_fill(const fi_region *region, const fi_spec *spec, uint64_t state, int64_t begin, int64_t end);
+
+/* The sum modulo 2^64 of a stream's first draws, by the level in use: a fill that converts and stores nothing. */
+uint64_t fi_sum_draws(uint64_t state, size_t count);
 
 typedef enum { FI_FAN = 0, FI_FAN_SUM, FI_FAN_PRODUCT } fi_fan;
 typedef struct {

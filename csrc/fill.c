@@ -118,3 +118,7 @@ void fi_fill(const fi_region *r, const fi_spec *spec, uint64_t state, int64_t be
     fp_leave(host);
     if (r->stream) __sync_synchronize(); /* streaming stores are not ordered: done before anyone is told */
 }
+
+uint64_t fi_sum_draws(uint64_t state, size_t count) {
+    return fi_level_current()->sum_draws(state + FI_GAMMA, count);
+}

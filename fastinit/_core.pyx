@@ -48,6 +48,9 @@ cdef extern from "fastinit.h" nogil:
     ctypedef enum fi_stores:
         FI_STORES_AUTO, FI_STORES_ORDINARY, FI_STORES_STREAMING
     void fi_region_prepare(fi_region *, fi_dtype, fi_stores)
+    int64_t fi_last_level_cache()
+    int64_t fi_stream_bytes(int64_t last_level_cache)
+    uint64_t fi_sum_draws(uint64_t state, size_t count)
     void fi_fill(const fi_region *, const fi_spec *, uint64_t state, int64_t begin, int64_t end)
     void fi_scale(fi_scale_result *, double scale, double fan, fi_fan kind, double gain)
     void fi_rescale(double *x, double factor, double p, double q)
@@ -176,6 +179,11 @@ cdef class Job:
             with nogil:
                 fi_fill(&self.region, &self.spec, self.state, begin, end)
         PyErr_CheckSignals()
+
+    @property
+    def streams(self):
+        """Whether the weights are written around the caches."""
+        return bool(self.held and self.region.stream)
 
 
 def draw(int base, int dtype, tuple parameters, object out, uint64_t state, uint64_t first, tuple draws):
@@ -617,3 +625,21 @@ cdef class Cursor:
 def advance(uint64_t state, uint64_t draws):
     """The state `draws` draws on (modulo 2^64)."""
     return fi_advance(state, draws)
+
+
+def last_level_cache():
+    """Bytes of the CPU's last level of cache; 0 where the system does not say."""
+    return fi_last_level_cache()
+
+
+def stream_bytes(int64_t last_level_cache):
+    """Bytes of a resident target from which on it is streamed, beside a last cache of so many bytes."""
+    return fi_stream_bytes(last_level_cache)
+
+
+def sum_draws(uint64_t state, size_t count):
+    """The sum modulo 2^64 of the first `count` draws, without the GIL: a fill that converts and stores nothing."""
+    cdef uint64_t total
+    with nogil:
+        total = fi_sum_draws(state, count)
+    return total

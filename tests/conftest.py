@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+# As the commands do for their own process, which here runs all the tests: before numpy, whose BLAS reads it once.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings

@@ -226,7 +226,7 @@ def test_the_fans_and_scales_are_the_published_figures():
 
 
 def test_the_command_prints_every_statement_and_writes_the_page(capsys, monkeypatch, tmp_path, found):
-    monkeypatch.setattr(module, "check_claims", lambda digits, seed: replace(found, seed=seed))
+    monkeypatch.setattr(module, "check_claims", lambda digits, seed, progress: replace(found, seed=seed))
     path = tmp_path / "claims.html"
     assert cli.main(["claims", "--seed", "5", "--html", str(path)]) == 0
     out = capsys.readouterr().out

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 import safetensors.numpy
 from conftest import ROOT, run, run_python, safetensors_bytes
@@ -273,12 +274,32 @@ def test_bench_stands_beside_memory(capsys):
     arguments = ("bench", "--mib", 1, "--rounds", 1, "--dtype", "bf16")
     status, out, err = run(capsys, *arguments)
     assert (status, err) == (0, "")
-    title, *lines = out.splitlines()
+    title, *lines, limit = out.splitlines()
     assert title.startswith("bfloat16, 1,048,576 bytes")
-    assert [line[2:34].strip() for line in lines] == [timing.FASTINIT, timing.LIMIT, timing.MEMSET]
+    assert [line[2:38].strip() for line in lines] == [timing.FASTINIT, timing.STORES, timing.MIX, timing.MEMSET]
+    assert limit.startswith(
+        ("  no fill beats the store limit; this one is at ", "  no fill beats the mix alone; ")
+    )
     seconds = json.loads(run(capsys, *arguments, "--json")[1])["seconds"]
     assert list(seconds) == ["bfloat16"]
     assert all(0 < times["low"] <= times["median"] <= times["high"] for times in seconds["bfloat16"].values())
+
+
+def test_memset_writes_no_zeros():
+    """Some CPUs write zeros three times as fast as anything else: no fill could come near."""
+    buffer = np.zeros(1000, np.uint8)
+    timing.memset(buffer)()
+    assert (buffer == buffer[0]).all()
+    assert buffer[0] != 0
+
+
+@pytest.mark.parametrize(
+    ("stores", "limit"), [(1.0, "mix alone; this one is at 50%"), (3.0, "store limit; this one is at 75%")]
+)
+def test_the_limit_of_a_fill_is_the_slower_of_its_two_halves(stores, limit):
+    seconds = {timing.FASTINIT: 4.0, timing.STORES: stores, timing.MIX: 2.0, timing.MEMSET: 9.0}
+    timings = {name: timing.Timing(median, median, median) for name, median in seconds.items()}
+    assert timing.table("float16", 8, timings)[-1] == f"  no fill beats the {limit}"
 
 
 def test_the_beginning_of_an_option_is_the_option(capsys):

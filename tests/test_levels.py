@@ -8,6 +8,7 @@ from pathlib import Path
 import known_weights
 import numpy as np
 import pytest
+import reference
 
 import fastinit
 from fastinit import _core
@@ -86,6 +87,15 @@ def test_levels_agree_through_the_public_door(name, dtype):
     out = np.zeros((53 * 2, 37), np.dtype(dtype).newbyteorder("S"))[::2].T
     fastinit.xavier_uniform(None, 17, out=out)
     assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("count", [0, 1, 7, 63, 64, 65, 1000])
+def test_the_draws_alone_are_those_of_a_fill(name, count):
+    """A limit is none if it leaves out a step of the mix, or a draw."""
+    _core.select_level(name)
+    state = 2**64 - 500
+    assert _core.sum_draws(state, count) == sum(reference.draw(state, i) for i in range(count)) % 2**64
 
 
 SELF_TEST = Path(__file__).parent.parent / "csrc" / "selftest.c"

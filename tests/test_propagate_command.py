@@ -10,12 +10,6 @@ from fastinit.propagation import compare_initializers, propagate
 FEW = ("--width", 16, "--inputs", 8, "--seeds", 2)
 
 
-@pytest.fixture(autouse=True)
-def one_thread_a_product(monkeypatch):
-    """The command sets it for its own process, which here runs all the tests."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
 def test_the_command_measures_one_initializer(capsys, tmp_path):
     page, drawing = tmp_path / "p.html", tmp_path / "p.svg"
     status, out, err = run(

@@ -1,6 +1,7 @@
 """Threads change no bit, share one pool, stop at Ctrl-C, and survive a fork."""
 
 import contextlib
+import mmap
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,14 +35,59 @@ def test_one_to_64_threads_give_the_same_bits(dtype, order):
         assert np.array_equal(out, alone), f"{count} threads, {order} order"
 
 
+HERE = _core.stream_bytes(_core.last_level_cache())
+
+
+@pytest.mark.parametrize(("cache", "switch"), [(0, 4), (1, 4), (8, 4), (9, 4.5), (32, 16), (260, 130)])  # MiB
+def test_the_switch_to_streaming_is_half_of_the_last_cache_and_never_below_4_mib(cache, switch):
+    assert _core.stream_bytes(cache << 20) == switch * (1 << 20)
+
+
+@pytest.mark.skipif(not Path("/sys/devices/system/cpu/cpu0/cache/index2").exists(), reason="no word of caches")
+def test_the_last_cache_is_the_one_that_a_core_sees():
+    """glibc's sysconf adds up those of all core complexes on AMD: 384 MiB instead of 32."""
+    caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")
+    last = max(caches, key=lambda cache: int((cache / "level").read_text()))
+    assert f"{_core.last_level_cache() // 1024}K" == (last / "size").read_text().strip()
+
+
+def streams(out, stores=_core.STORES_AUTO):
+    spec = _core.Spec(_core.BASES["uniform"], _core.DTYPES["float64"], (0.0, 1.0))
+    return _core.Job(spec, out, False, 17, 0, (1,), stores).streams
+
+
+def test_resident_memory_is_streamed_from_the_switch_on():
+    """Half a cache too early, who reads the weights next fetches them from memory."""
+    memory = np.ones(HERE // 8)
+    assert streams(memory)
+    assert not streams(memory[1:])
+    assert streams(memory[:1], _core.STORES_STREAMING)
+    assert not streams(memory, _core.STORES_ORDINARY)
+    if sys.platform == "linux":  # which alone is asked
+        fresh = np.frombuffer(mmap.mmap(-1, HERE))
+        assert not streams(fresh), "no page backs it yet"
+
+
+@pytest.mark.parametrize("nbytes", [HERE - 8, HERE])
+def test_no_bit_depends_on_the_side_of_the_switch(nbytes, monkeypatch):
+    out = np.ones(nbytes // 8)
+    fastinit.random(None, 17, out=out, threads=1)
+    assert streams(out) == (nbytes == HERE)
+    monkeypatch.setenv(STORES_VARIABLE, "ordinary" if nbytes == HERE else "streaming")
+    other = np.ones(nbytes // 8)
+    fastinit.random(None, 17, out=other, threads=1)
+    assert np.array_equal(out, other)
+
+
 @pytest.mark.parametrize("stores", ["auto", "ordinary", "streaming"])
 @pytest.mark.parametrize("offset", [0, 1, 5])
 def test_the_choice_of_stores_changes_no_bit(stores, offset, monkeypatch):
     """A streaming head or tail at an unaligned address that writes the wrong weights, or past its end."""
     monkeypatch.setenv(STORES_VARIABLE, stores)
-    memory = np.full(2_000_003, -7.0, np.float32)
+    size = HERE // 4 + 1003
+    memory = np.full(size + 3, -7.0, np.float32)
     fastinit.random(None, 17, out=memory[offset:-3])
-    assert np.array_equal(memory[offset:-3], fastinit.random(2_000_000 - offset, 17, dtype="float32"))
+    assert np.array_equal(memory[offset:-3], fastinit.random(size - offset, 17, dtype="float32"))
     assert (memory[:offset] == -7).all()
     assert (memory[-3:] == -7).all()
 

@@ -34,3 +34,19 @@ def test_make_runs_the_long_checks(target):
     assert told.returncode == 0, told.stderr
     assert f"tools/{target}.py" in told.stdout
     assert ("--minutes 3" in told.stdout) == (target == "fuzz")
+
+
+@pytest.mark.parametrize("developed", [False, True])
+def test_make_run_installs_nothing_editable_and_says_what_it_does(developed, tmp_path):
+    """setuptools warns of every editable installation: the first thing that a newcomer read."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").touch()
+    if developed:
+        (venv / ".built").touch()
+    told = subprocess.run(
+        ["make", "-n", "run", f"VENV={venv}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    assert "--editable" not in told.stdout
+    assert ("the C core is compiled" in told.stdout) == (not developed)

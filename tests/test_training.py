@@ -332,7 +332,7 @@ def test_the_digits_are_read_at_95_percent_within_10_seconds(seed, digits_run):
 
 
 def test_the_digits_commands_status_is_whether_the_goal_was_reached(capsys, monkeypatch, tmp_path, digits_run):
-    monkeypatch.setattr(training, "train_digits", {17: digits_run}.__getitem__)
+    monkeypatch.setattr(training, "train_digits", lambda seed, progress: {17: digits_run}[seed])
     assert (
         cli.main(["digits", "--json", "--figure", str(tmp_path / "d.png"), "--html", str(tmp_path / "d.html")])
         == 0

@@ -488,3 +488,27 @@ DEFINE_KERNELS
 #include "../summary.h"
 
 DEFINE_SUMMARIZE
+
+/* ---- draws alone ---- */
+
+static uint64_t CONCAT(sum_draws, LEVEL)(uint64_t x, size_t count) {
+    enum { BLOCK = LANES * FLIGHT };
+    draws_t at[FLIGHT], sum[FLIGHT];
+    EACH_VECTOR {
+        at[i] = every_draw(x + (uint64_t)(LANES * i) * FI_GAMMA, FI_GAMMA);
+        sum[i] = all_draws(0);
+    }
+    x += (count - count % BLOCK) * FI_GAMMA;
+    const draws_t stride = all_draws(BLOCK * FI_GAMMA);
+    for (; count >= BLOCK; count -= BLOCK) {
+        EACH_VECTOR {
+            sum[i] = add_draws(sum[i], mix64_lanes(at[i]));
+            at[i] = add_draws(at[i], stride);
+        }
+    }
+    uint64_t each[BLOCK], total = 0;
+    memcpy(each, sum, sizeof each);
+    for (int i = 0; i < BLOCK; i++) total += each[i];
+    for (; count; count--, x += FI_GAMMA) total += mix64(x);
+    return total;
+}

@@ -166,4 +166,11 @@ DEFINE_KERNELS
 #include "../summary.h"
 
 DEFINE_SUMMARIZE
+
+static uint64_t CONCAT(sum_draws, LEVEL)(uint64_t x, size_t count) {
+    uint64_t total = 0;
+    for (; count; count--, x += FI_GAMMA) total += mix64(x);
+    return total;
+}
+
 DEFINE_LEVEL

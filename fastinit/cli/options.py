@@ -290,3 +290,15 @@ def _file(path: str) -> str:
     if os.path.exists(path) and not os.path.isfile(path):  # a finished file is renamed, which would replace it
         raise argparse.ArgumentTypeError(f"cannot write {path!r}: it is a device, pipe or socket; name a file")
     return path
+
+
+# ---- numpy -------------------------------------------------------------------------------------------
+
+
+def one_thread_a_product() -> None:
+    """Keep numpy's BLAS to one thread a product; call it before anything loads numpy, which reads this once.
+
+    The products of the lessons are small. Threads that wait for each other at every one of them take three to
+    seven times the CPU time of one; and where networks are measured at once, each CPU has one of its own.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")

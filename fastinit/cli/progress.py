@@ -26,7 +26,7 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 
 
 class Progress:
-    """One line on a terminal's standard error, rewritten as bytes are done; silent elsewhere.
+    """One line on a terminal's standard error, rewritten as the work is done; silent elsewhere.
 
     It has a bar where rich is installed. A signal wipes it before it ends the command.
 
@@ -36,10 +36,12 @@ class Progress:
         The work, as the line begins.
     quiet : bool
         Show nothing.
+    unit : str, optional
+        What is counted; bytes by default, which alone have a rate.
     """
 
-    def __init__(self, verb: str, quiet: bool) -> None:
-        self._verb = verb
+    def __init__(self, verb: str, quiet: bool, unit: str | None = None) -> None:
+        self._verb, self._unit = verb, unit
         self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._began = self._last = 0.0
         self._first = 0
@@ -59,8 +61,6 @@ class Progress:
         self._stoppable.__exit__(kind, error, trace)
 
     def _update(self, done: int, total: int, name: str) -> None:
-        from ..views.table import amount  # noqa: PLC0415
-
         now = time.monotonic()
         if self._shown and now - self._last > INTERVAL:
             if not self._last:
@@ -69,16 +69,25 @@ class Progress:
             self._last = now
             share = done / total if total else 1.0
             bar = f"{self._bar(share)}  " if self._bar else ""
-            amounts = f"{amount(done)} of {amount(total)}{self._speed(done, total)}"
+            amounts = f"{self._amounts(done, total)}{self._speed(done, total)}"
             self._print(f"{self._verb} {bar}{100 * share:3.0f} %  {amounts}  {escaped(name[:_NAME])[:_NAME]}")
 
+    def _amounts(self, done: int, total: int) -> str:
+        """Return how much is done, and of how much."""
+        from ..views.table import amount  # noqa: PLC0415
+
+        if self._unit:
+            return f"{done:,} of {total:,} {self._unit}"
+        return f"{amount(done)} of {amount(total)}"
+
     def _speed(self, done: int, total: int) -> str:
-        """Return the rate and the time left, once they mean something."""
+        """Return the rate of bytes and the time left, once they mean something."""
         seconds = self._last - self._began
         if seconds < _SETTLED or done == self._first:
             return ""
         rate = (done - self._first) / seconds
-        return f"  {rate / 1e9:.2f} GB/s  {_clock((total - done) / rate)} left"
+        speed = "" if self._unit else f"  {rate / 1e9:.2f} GB/s"
+        return f"{speed}  {_clock((total - done) / rate)} left"
 
     def _print(self, line: str) -> None:
         try:

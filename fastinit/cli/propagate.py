@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING, Any
 
-from .options import add_seed, add_views
+from .options import add_seed, add_views, one_thread_a_product
 from .printing import deliver
+from .progress import Progress, add_quiet
 
 if TYPE_CHECKING:
     from ..views.result import Result
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=5, metavar="K", help="networks measured (default 5)")
     add_seed(parser, "seed of the first")
     add_views(parser)
+    add_quiet(parser)
 
 
 def _add_network(parser: argparse.ArgumentParser) -> None:
@@ -49,15 +50,15 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure the networks asked for, and print signals beside theory."""
-    # numpy's BLAS reads this when it is loaded. One thread a product is fastest: the products are small, and
-    # every CPU already runs a network of its own.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sample = {name: getattr(options, name) for name in ("inputs", "seeds", "seed")}
+    one_thread_a_product()
+    sample: dict[str, Any] = {name: getattr(options, name) for name in ("inputs", "seeds", "seed")}
     network = {name: getattr(options, name) for name in NETWORK if getattr(options, name) is not None}
     if options.lesson and network:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in network)
         raise ValueError(f"the networks of --lesson are fixed: leave out {given}")
-    return deliver(options, _measure(options.lesson, network, sample))
+    with Progress("propagate", options.quiet, "networks") as progress:
+        result = _measure(options.lesson, network, {**sample, "progress": progress})
+    return deliver(options, result)
 
 
 def _measure(lesson: bool, network: dict[str, Any], sample: dict[str, Any]) -> Result:

@@ -1,4 +1,4 @@
-"""Time a fill beside its physical limit, in one run: a constant written by the same stores, and libc's memset.
+"""Time a fill beside what it cannot beat on this CPU, in one run: the stores alone, and the draws alone.
 
 Machines are shared and noisy. So the contestants run in turn (A B C A B C ...), and a figure is a median with its
 spread. Peers (numpy, torch and others) stand in ``bench/peers.py``, outside the package.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import _core
 from .._engine.dtypes import BY_NAME
 from .._engine.parts import Array
 from ..functions import constant, xavier_uniform
@@ -24,11 +25,17 @@ Contestant = Callable[[], object]
 FASTINIT = "fastinit xavier_uniform"
 """The fill itself."""
 
-LIMIT = "constant fill, same stores"
+STORES = "store limit: a constant"
 """The fill without its arithmetic."""
 
+MIX = "mix alone: SplitMix64, not stored"
+"""The fill without its conversions and its stores."""
+
 MEMSET = "libc memset"
-"""Ordinary stores, as everybody knows them."""
+"""Stores as everybody knows them."""
+
+_BYTE = 1
+"""What memset writes. Some CPUs write zeros, and only zeros, twice as fast as anything else."""
 
 _MEMSET_LIMIT = 1 << 30
 
@@ -65,14 +72,28 @@ def in_turn(contestants: dict[str, Contestant], rounds: int = 7, pause: float = 
     dict of str to Timing
         By contestant, in the order given.
     """
+    return {
+        name: Timing(statistics.median(runs), min(runs), max(runs))
+        for name, runs in rounds_in_turn(contestants, rounds, pause).items()
+    }
+
+
+def rounds_in_turn(
+    contestants: dict[str, Contestant],
+    rounds: int,
+    pause: float = 0.0,
+    seconds_of: Callable[[Contestant], float] | None = None,
+) -> dict[str, list[float]]:
+    """Return the seconds of every round of `in_turn`, by contestant; `seconds_of` times a call another way."""
+    seconds_of = seconds_of or _seconds
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         for name, run in contestants.items():
             time.sleep(pause)
-            elapsed = _seconds(run)
+            elapsed = seconds_of(run)
             if number:
                 seconds[name].append(elapsed)
-    return {name: Timing(statistics.median(runs), min(runs), max(runs)) for name, runs in seconds.items()}
+    return seconds
 
 
 def _seconds(run: Contestant) -> float:
@@ -94,12 +115,21 @@ def as_matrix(buffer: Array) -> Array:
 
 
 def fill_and_limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contestant]:
-    """Return the fill of `buffer` with weights of `dtype`, the limit, and memset."""
+    """Return the fill of `buffer` with weights of `dtype`, and the limits of any fill of it."""
     matrix = as_matrix(buffer)
     return {
         FASTINIT: lambda: xavier_uniform(None, 17, out=matrix, dtype=dtype, threads=threads),
-        LIMIT: lambda: constant(None, 0.5, out=matrix, dtype=dtype, threads=threads),
-        MEMSET: _memset(buffer),
+        **limits(dtype, buffer, threads),
+    }
+
+
+def limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contestant]:
+    """Return what a fill of `buffer` cannot beat: the stores alone, a thread's share of the draws; and memset."""
+    share = -(-buffer.size // threads)
+    return {
+        STORES: lambda: constant(None, 0.5, out=buffer, dtype=dtype, threads=threads),
+        MIX: lambda: _core.sum_draws(17, share),
+        MEMSET: memset(buffer),
     }
 
 
@@ -122,16 +152,17 @@ def memset_seconds(nbytes: int, rounds: int = 5) -> float:
     if measured == 0:
         return 0.0
     buffer = np.ones(measured, np.uint8)
-    return in_turn({MEMSET: _memset(buffer)}, rounds)[MEMSET].median * (nbytes / measured)
+    return in_turn({MEMSET: memset(buffer)}, rounds)[MEMSET].median * (nbytes / measured)
 
 
-def _memset(buffer: Array) -> Contestant:
+def memset(buffer: Array) -> Contestant:
+    """Return a call that sets every byte of a contiguous `buffer` to 1."""
     address, nbytes = buffer.ctypes.data, buffer.nbytes
-    return lambda: ctypes.memset(address, 0, nbytes)
+    return lambda: ctypes.memset(address, _BYTE, nbytes)
 
 
 def table(dtype: str, elements: int, timings: dict[str, Timing]) -> list[str]:
-    """Return text lines: ns an element, GB/s, and the time as a multiple of fastinit's."""
+    """Return text lines: ns an element, GB/s, the time as a multiple of fastinit's, and what limits it here."""
     nbytes = elements * BY_NAME[dtype].itemsize
     own = timings[FASTINIT].median
     lines = [f"{dtype}, {nbytes:,} bytes{'':<12}  ns/element    GB/s  times fastinit's   spread"]
@@ -140,4 +171,8 @@ def table(dtype: str, elements: int, timings: dict[str, Timing]) -> list[str]:
             f"  {name:<36}{timing.median / elements * 1e9:>10.3f}{nbytes / timing.median / 1e9:>8.2f}"
             f"{timing.median / own:>18.2f}{timing.spread:>8.0%}"
         )
-    return lines
+    limit = max((STORES, MIX), key=lambda name: timings[name].median)
+    return [
+        *lines,
+        f"  no fill beats the {limit.partition(':')[0]}; this one is at {timings[limit].median / own:.0%}",
+    ]

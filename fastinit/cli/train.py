@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_digits, add_views, digits_of
+from .options import add_digits, add_views, digits_of, one_thread_a_product
 from .printing import deliver
+from .progress import Progress, add_quiet
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,18 +22,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_digits(parser)
     add_views(parser)
+    add_quiet(parser)
     parser.set_defaults(reads=(*parser.get_default("reads"), "pretrained"))
 
 
 def run(options: argparse.Namespace) -> int:
     """Train, and print the comparison."""
+    one_thread_a_product()
     from ..lessons.training import compare_starts  # noqa: PLC0415
 
-    result = compare_starts(
-        digits_of(options),
-        seeds=options.seeds,
-        epochs=options.epochs,
-        optimizer=options.optimizer,
-        pretrained=options.pretrained,
-    )
+    digits = digits_of(options)
+    with Progress("train", options.quiet, "epochs") as progress:
+        result = compare_starts(
+            digits,
+            seeds=options.seeds,
+            epochs=options.epochs,
+            optimizer=options.optimizer,
+            pretrained=options.pretrained,
+            progress=progress,
+        )
     return deliver(options, result)

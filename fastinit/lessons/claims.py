@@ -8,8 +8,10 @@ its `lesson`, of one seed.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, SupportsIndex
+from functools import partial
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -28,6 +30,9 @@ from ..views.table import Table
 from .digits import CLASSES, Digits, Floats, load_digits
 from .network import epochs_of, forward, initial, run
 from .training import HIDDEN, STARTS
+
+if TYPE_CHECKING:
+    from ..replay import Progress
 
 _NETWORKS = 10  # measured for the claim on far weights: of one network in 400, no weight lies beyond 0.6
 _KERNEL = (3, 3, 1, 32)
@@ -111,7 +116,9 @@ class Claims(Result):
         return page(self)
 
 
-def check_claims(digits: Digits | None = None, seed: SupportsIndex = 17) -> Claims:
+def check_claims(
+    digits: Digits | None = None, seed: SupportsIndex = 17, *, progress: Progress | None = None
+) -> Claims:
     """Measure every statement.
 
     Parameters
@@ -120,6 +127,8 @@ def check_claims(digits: Digits | None = None, seed: SupportsIndex = 17) -> Clai
         The data; by default those of `load_digits`, 784 pixels.
     seed : int, default 17
         Of all weights; 0 to 2**64 - 1.
+    progress : callable, optional
+        Called as ``progress(done, total, "")`` after every statement.
 
     Returns
     -------
@@ -145,8 +154,13 @@ def check_claims(digits: Digits | None = None, seed: SupportsIndex = 17) -> Clai
         digits = load_digits()
     on_the_data = (_pixels, _large_weights, _small_weights, _equal_weights, _zero_weights, _one_zero_weight)
     on_the_draws = (_draws, _within, _ten_layers, _half_a_layer, _sigmoid_stack)
-    claims = (*(check(digits, seed) for check in on_the_data), *(check(seed) for check in on_the_draws))
-    return Claims(digits.source, seed, claims, fan_tables())
+    checks: list[Callable[[int], Claim]] = [*(partial(check, digits) for check in on_the_data), *on_the_draws]
+    claims = []
+    for check in checks:
+        claims.append(check(seed))
+        if progress is not None:
+            progress(len(claims), len(checks), "")
+    return Claims(digits.source, seed, tuple(claims), fan_tables())
 
 
 def fan_tables() -> tuple[Table, Table]:

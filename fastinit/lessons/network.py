@@ -192,11 +192,11 @@ def measure(parameters: NamedParameters, digits: Digits) -> State:
 
 
 def measured(
-    parameters: NamedParameters, digits: Digits, optimizer: Optimizer, seed: SupportsIndex, epochs: int
+    parameters: NamedParameters, digits: Digits, training: Iterator[None], epochs: int
 ) -> tuple[State, ...]:
-    """Train in place; return the states before the first epoch and after each."""
+    """Go on training for so many epochs; return the states before the first and after each."""
     states = [measure(parameters, digits)]
-    for _ in islice(epochs_of(parameters, digits.images, digits.labels, optimizer, seed), epochs):
+    for _ in islice(training, epochs):
         states.append(measure(parameters, digits))
     return tuple(states)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -28,6 +28,8 @@ from .network import Optimizer, State, epochs_of, initial, measured, read_parame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from ..replay import Progress
 
 HIDDEN = 10
 """Hidden units of the network that is compared."""
@@ -203,6 +205,7 @@ def compare_starts(
     epochs: int = 30,
     optimizer: str = "sgd",
     pretrained: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> StartComparison:
     """Train one network from every start of `STARTS`, and from pretrained weights.
 
@@ -220,6 +223,8 @@ def compare_starts(
         A ``.safetensors`` file of ``layer.0.weight`` [pixels, 10], ``layer.0.bias``, ``layer.1.weight`` [10, 10]
         and ``layer.1.bias``. By default He normal weights are trained for as many epochs on the first half of the
         training images.
+    progress : callable, optional
+        Called as ``progress(done, total, start)`` after every epoch; the numbers count epochs of all runs.
 
     Returns
     -------
@@ -239,30 +244,50 @@ def compare_starts(
         digits = load_digits()
     sizes = (digits.pixels, HIDDEN, CLASSES)
     began = time.perf_counter()
-    borrowed = _earlier(digits, sizes, epochs, make) if pretrained is None else read_parameters(pretrained, sizes)
+    ticks = _Ticks(progress, epochs * (seeds * (len(STARTS) + 1) + (pretrained is None)))
+    borrowed = (
+        _earlier(digits, sizes, epochs, make, ticks) if pretrained is None else read_parameters(pretrained, sizes)
+    )
     begins: dict[str, _Begin] = {name: partial(initial, sizes, start) for name, start in STARTS.items()}
     begins[_PRETRAINED] = lambda _seed: _copy(borrowed)
-    starts = tuple(_start(name, begin, digits, seeds, epochs, make) for name, begin in begins.items())
+    starts = tuple(_start(name, begin, digits, seeds, epochs, make, ticks) for name, begin in begins.items())
     seconds = time.perf_counter() - began
     return StartComparison(digits.source, optimizer, sizes, seeds, epochs, seconds, starts)
 
 
-def _start(name: str, begin: _Begin, digits: Digits, seeds: int, epochs: int, make: _Make) -> Start:
+class _Ticks:
+    """Tells a progress callable of one epoch after the other."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def each(self, training: Iterator[None], name: str) -> Iterator[None]:
+        """Yield the epochs of a run, each of them told."""
+        for epoch in training:
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._total, name)
+            yield epoch
+
+
+def _start(name: str, begin: _Begin, digits: Digits, seeds: int, epochs: int, make: _Make, ticks: _Ticks) -> Start:
     runs, moved = [], set()
     for seed in range(seeds):
         parameters = begin(seed)
         before = [parameter.tensor.value_snapshot() for parameter in parameters]
-        runs.append(measured(parameters, digits, make(parameters), seed, epochs))
+        training = epochs_of(parameters, digits.images, digits.labels, make(parameters), seed)
+        runs.append(measured(parameters, digits, ticks.each(training, name), epochs))
         moved |= {p.name for p, old in zip(parameters, before, strict=True) if p.tensor.value != old}
     return Start(name, tuple(runs), tuple(name for name in parameters.names if name in moved))
 
 
-def _earlier(digits: Digits, sizes: Sequence[int], epochs: int, make: _Make) -> NamedParameters:
+def _earlier(digits: Digits, sizes: Sequence[int], epochs: int, make: _Make, ticks: _Ticks) -> NamedParameters:
     """Return the weights of an earlier run, over the first half of the training images."""
     parameters = initial(sizes, STARTS["He normal"], _EARLIER_SEED)
     half = len(digits.labels) // 2
     images, labels = digits.images[:half], digits.labels[:half]
-    run(epochs_of(parameters, images, labels, make(parameters), _EARLIER_SEED), epochs)
+    training = epochs_of(parameters, images, labels, make(parameters), _EARLIER_SEED)
+    run(ticks.each(training, _PRETRAINED), epochs)
     return parameters
 
 
@@ -352,7 +377,7 @@ class DigitsRun(Result):
         return digits_page(self)
 
 
-def train_digits(seed: SupportsIndex = 17, epochs: int = 30) -> DigitsRun:
+def train_digits(seed: SupportsIndex = 17, epochs: int = 30, *, progress: Progress | None = None) -> DigitsRun:
     """Train a 64-32-10 network, Kaiming normal, with Adam (0.01), on the 8 by 8 digits.
 
     Parameters
@@ -361,6 +386,8 @@ def train_digits(seed: SupportsIndex = 17, epochs: int = 30) -> DigitsRun:
         Of the weights and of the order of the images; 0 to 2**64 - 1.
     epochs : int, default 30
         Passes over the training images; at least 1.
+    progress : callable, optional
+        Called as ``progress(done, total, "")`` after every epoch.
 
     Returns
     -------
@@ -378,5 +405,6 @@ def train_digits(seed: SupportsIndex = 17, epochs: int = 30) -> DigitsRun:
     digits = load_digits(8)
     sizes = (digits.pixels, 32, CLASSES)
     parameters = initial(sizes, kaiming("normal"), seed)
-    states = measured(parameters, digits, Adam(parameters, 0.01), seed, epochs)
+    training = epochs_of(parameters, digits.images, digits.labels, Adam(parameters, 0.01), seed)
+    states = measured(parameters, digits, _Ticks(progress, epochs).each(training, ""), epochs)
     return DigitsRun(digits.source, sizes, seed, states, time.perf_counter() - began)

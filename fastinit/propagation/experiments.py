@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from ..initializers import ZEROS, Initializer, Normal, Residual, kaiming, lecun,
 from .mean_field import Magnitudes, expected
 from .result import Comparison, Propagation, Signal
 from .stack import Measurement, Stack, as_count
+
+if TYPE_CHECKING:
+    from ..replay import Progress
 
 RUN_BYTES = 1024
 """Bytes for each queued network and its result, measured."""
@@ -38,6 +41,7 @@ def propagate(
     seeds: SupportsIndex = 5,
     seed: SupportsIndex = 17,
     residual: bool = False,
+    progress: Progress | None = None,
 ) -> Propagation:
     """Measure how large activations and gradients are at every layer of a starting network.
 
@@ -49,6 +53,8 @@ def propagate(
         Networks measured, each with weights and inputs of its own.
     seed : int
         Of the first network; the others follow it.
+    progress : callable, optional
+        Called as ``progress(done, total, name)`` after every network.
 
     Returns
     -------
@@ -78,7 +84,7 @@ def propagate(
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     stack = Stack(activation, initializer, layers, width, inputs, residual)  # type: ignore[arg-type]
-    return measure((stack,), seeds, seed)[0]
+    return measure((stack,), seeds, seed, progress)[0]
 
 
 def compare_initializers(
@@ -88,6 +94,8 @@ def compare_initializers(
     inputs: int = 256,
     seeds: SupportsIndex = 5,
     seed: SupportsIndex = 17,
+    *,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare zero, N(0, 1), N(0, 0.01), Xavier and Kaiming before an activation, and LeCun before selu.
 
@@ -95,7 +103,7 @@ def compare_initializers(
     ----------
     activation : str
         Of the first five.
-    layers, width, inputs, seeds, seed
+    layers, width, inputs, seeds, seed, progress
         As in `propagate`.
 
     Returns
@@ -106,7 +114,7 @@ def compare_initializers(
     initializers = (ZEROS, Normal(), Normal(std=0.01), xavier("normal"), kaiming("normal"))
     stacks = [Stack(activation, initializer, layers, width, inputs) for initializer in initializers]
     stacks.append(Stack("selu", lecun("normal"), layers, width, inputs))
-    return Comparison("Six starts of one network", measure(stacks, seeds, seed))
+    return Comparison("Six starts of one network", measure(stacks, seeds, seed, progress))
 
 
 def residual_stack(
@@ -117,6 +125,8 @@ def residual_stack(
     inputs: int = 256,
     seeds: SupportsIndex = 5,
     seed: SupportsIndex = 17,
+    *,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare a residual stack with and without the factor ``1 / sqrt(2 * residual_layers)``.
 
@@ -126,7 +136,7 @@ def residual_stack(
         The layers N of a transformer, each of which adds to the residual stream twice: 2N additions.
     activation, initializer
         As in `propagate`.
-    width, inputs, seeds, seed
+    width, inputs, seeds, seed, progress
         As in `propagate`.
 
     Returns
@@ -138,11 +148,14 @@ def residual_stack(
     plain = Stack(activation, initializer, 2 * n, width, inputs, residual=True)  # type: ignore[arg-type]
     scaled = replace(plain, initializer=Residual(plain.initializer, n))
     title = f"A residual stack of {2 * n} additions, without and with the factor 1 / sqrt({2 * n})"
-    return Comparison(title, measure((plain, scaled), seeds, seed))
+    return Comparison(title, measure((plain, scaled), seeds, seed, progress))
 
 
 def measure(
-    stacks: Sequence[Stack], seeds: SupportsIndex = 5, seed: SupportsIndex = 17
+    stacks: Sequence[Stack],
+    seeds: SupportsIndex = 5,
+    seed: SupportsIndex = 17,
+    progress: Progress | None = None,
 ) -> tuple[Propagation, ...]:
     """Measure several networks as `propagate` measures one, on all CPUs.
 
@@ -153,7 +166,7 @@ def measure(
     ----------
     stacks : sequence of Stack
         The networks.
-    seeds, seed
+    seeds, seed, progress
         As in `propagate`.
 
     Returns
@@ -165,8 +178,12 @@ def measure(
     as_u64(first + count - 1, "the last seed")
     _refuse_too_large(stacks, count)
     # The products of one network wait for each other; whole networks do not.
-    networks = zip(*product(stacks, range(first, first + count)), strict=True)
-    found = list(in_order(Stack.measure, *networks, count=default_threads()))
+    networks = list(product(stacks, range(first, first + count)))
+    found: list[Measurement] = []
+    for measurement in in_order(Stack.measure, *zip(*networks, strict=True), count=default_threads()):
+        found.append(measurement)
+        if progress is not None:
+            progress(len(found), len(networks), networks[len(found) - 1][0].name)
     return tuple(_propagation(stack, first, found[k * count : (k + 1) * count]) for k, stack in enumerate(stacks))
 
 

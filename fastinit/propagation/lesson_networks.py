@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from ..initializers import Constant, Initializer, Normal, kaiming, xavier
 from ..views.table import Table
 from .experiments import measure
 from .result import Comparison, Propagation
 from .stack import Stack
+
+if TYPE_CHECKING:
+    from ..replay import Progress
 
 WIDTH = 512
 """Units of every layer of the lesson's networks."""
@@ -120,12 +123,18 @@ def _gradients(run: Propagation) -> str:
     return f"gradients at the input x {run.gradients.ratio(0):.2g}"
 
 
-def lesson(inputs: int = 256, seeds: SupportsIndex = 5, seed: SupportsIndex = 17) -> Comparison:
+def lesson(
+    inputs: int = 256,
+    seeds: SupportsIndex = 5,
+    seed: SupportsIndex = 17,
+    *,
+    progress: Progress | None = None,
+) -> Comparison:
     """Measure the networks that a lesson on initialization talks about, and set its claims beside them.
 
     Parameters
     ----------
-    inputs, seeds, seed
+    inputs, seeds, seed, progress
         As in `propagate`.
 
     Returns
@@ -134,7 +143,7 @@ def lesson(inputs: int = 256, seeds: SupportsIndex = 5, seed: SupportsIndex = 17
         Ten networks, each 512 wide, and a table of nine claims.
     """
     stacks = [_stack(*start, inputs=inputs) for start in _STACKS.values()]
-    runs = Networks(**dict(zip(_STACKS, measure(stacks, seeds, seed), strict=True)))
+    runs = Networks(**dict(zip(_STACKS, measure(stacks, seeds, seed, progress), strict=True)))
     claims = Table(
         "What is often said of them, and what was measured (medians over the seeds)",
         ("claim", "measured", "why"),
