@@ -44,6 +44,8 @@ static inline draws_t stirred_once(draws_t z) {
 
 static inline draws_t stirred_lanes(draws_t z) { return multiply_draws(stirred_once(z), all_draws(FI_MIX_2)); }
 
+static inline draws_t mixed_lanes(draws_t z) { return _mm256_xor_si256(z, _mm256_srli_epi64(z, 31)); }
+
 /* ---- weights ---- */
 
 static inline weights_t all_weights(double x) { return _mm256_set1_pd(x); }
@@ -69,7 +71,7 @@ static inline void store_weights(double *to, weights_t w) { _mm256_storeu_pd(to,
 /* The top 53 bits minus `offset` (0 or 2^52), exactly: the upper 21 bits in the significand of 2^84 and
  * the lower 32 in that of 2^52, and every sum below is representable. */
 static inline weights_t top53_minus(draws_t z, double offset) {
-    draws_t draw = _mm256_xor_si256(z, _mm256_srli_epi64(z, 31));
+    draws_t draw = mixed_lanes(z);
     const draws_t magic52 = all_draws(UINT64_C(0x4330000000000000)); /* 2^52 */
     const draws_t magic84 = all_draws(UINT64_C(0x4530000000000000)); /* 2^84 */
     draws_t upper = _mm256_or_si256(_mm256_srli_epi64(draw, 43), magic84);

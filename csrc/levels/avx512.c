@@ -35,6 +35,8 @@ static inline draws_t stirred_lanes(draws_t z) {
     return _mm512_mullo_epi64(_mm512_xor_si512(z, _mm512_srli_epi64(z, 27)), all_draws(FI_MIX_2));
 }
 
+static inline draws_t mixed_lanes(draws_t z) { return _mm512_xor_si512(z, _mm512_srli_epi64(z, 31)); }
+
 /* ---- weights ---- */
 
 static inline weights_t all_weights(double x) { return _mm512_set1_pd(x); }

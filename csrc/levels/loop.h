@@ -10,6 +10,7 @@
  *   all_draws(x), add_draws, every_draw(x, step) = x, x + step, x + 2 * step, ...
  *   stirred_lanes(x)            mix64 but for its last step, z ^ z >> 31: what reads a draw takes that, together with
  *                               a mask where the instruction set can
+ *   mixed_lanes(z)              that step alone
  *   all_weights(x), add, subtract, multiply, magnitude, flip(w, sign) = w xor sign
  *   fma_lanes(a, b, c) = a * b + c and fnma_lanes(a, b, c) = c - a * b, rounded once
  *   least(a, b) = a < b ? a : b, most(a, b) = a > b ? a : b, and nothing else where zeros or a NaN meet
@@ -502,7 +503,7 @@ static uint64_t CONCAT(sum_draws, LEVEL)(uint64_t x, size_t count) {
     const draws_t stride = all_draws(BLOCK * FI_GAMMA);
     for (; count >= BLOCK; count -= BLOCK) {
         EACH_VECTOR {
-            sum[i] = add_draws(sum[i], mix64_lanes(at[i]));
+            sum[i] = add_draws(sum[i], mixed_lanes(stirred_lanes(at[i])));
             at[i] = add_draws(at[i], stride);
         }
     }

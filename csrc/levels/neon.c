@@ -36,6 +36,8 @@ static inline draws_t stirred_lanes(draws_t z) {
     return two_draws(stirred(vgetq_lane_u64(z, 0)), stirred(vgetq_lane_u64(z, 1)));
 }
 
+static inline draws_t mixed_lanes(draws_t z) { return veorq_u64(z, vshrq_n_u64(z, 31)); }
+
 /* ---- weights ---- */
 
 static inline weights_t all_weights(double x) { return vdupq_n_f64(x); }
@@ -63,15 +65,14 @@ static inline void store_weights(double *to, weights_t w) { vst1q_f64(to, w); }
 
 /* ---- from draws to weights ---- */
 
-static inline draws_t mixed(draws_t z) { return veorq_u64(z, vshrq_n_u64(z, 31)); }
-static inline weights_t top53_lanes(draws_t z) { return vcvtq_f64_u64(vshrq_n_u64(mixed(z), 11)); }
+static inline weights_t top53_lanes(draws_t z) { return vcvtq_f64_u64(vshrq_n_u64(mixed_lanes(z), 11)); }
 static inline weights_t unit_steps(draws_t z, double factor) {
     return multiply(all_weights(factor), top53_lanes(z));
 }
 
 /* Flipping the top bit and shifting with the sign subtracts 2^52 from the top 53 bits. */
 static inline weights_t centered_step_lanes(draws_t z) {
-    draws_t flipped = veorq_u64(mixed(z), all_draws(UINT64_C(1) << 63));
+    draws_t flipped = veorq_u64(mixed_lanes(z), all_draws(UINT64_C(1) << 63));
     return vcvtq_f64_s64(vshrq_n_s64(vreinterpretq_s64_u64(flipped), 11));
 }
 
