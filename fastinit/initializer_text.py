@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -86,3 +88,21 @@ def made(call: Call, makers: Mapping[str, Maker]) -> Initializer:
 
 def _made(value: object, makers: Mapping[str, Maker]) -> object:
     return made(value, makers) if isinstance(value, Call) else value
+
+
+def written(initializer: Initializer, makers: Mapping[str, Maker]) -> str:
+    """Return the shortest text that is read as this very initializer: a name, a call, or its JSON."""
+    for text in (initializer.name, _as_call(initializer, makers)):
+        try:
+            if made(parse_call(text), makers) == initializer:
+                return text
+        except (ValueError, TypeError):  # a kind without a name of its own, or an infinite bound
+            continue
+    return json.dumps(initializer.to_json())
+
+
+def _as_call(initializer: Initializer, makers: Mapping[str, Maker]) -> str:
+    fields = dataclasses.fields(initializer)  # type: ignore[arg-type]  # every initializer is a dataclass
+    values = [getattr(initializer, field.name) for field in fields]
+    texts = (written(value, makers) if isinstance(value, Initializer) else repr(value) for value in values)
+    return f"{initializer.kind}({', '.join(texts)})"

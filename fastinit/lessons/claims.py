@@ -415,11 +415,14 @@ def _sigmoid_stack(seed: int) -> Claim:
     return Claim(
         said="Xavier with sigmoid is stable: magnitude about 1.0 at layer 50",
         measured=(
-            f"rms {rms:.3f} at layer 50; gradients at the input are {gradient:.1g} times those at layer 50 "
-            f"({run.stack.layers} x {run.stack.width})"
+            f"rms {rms:.3f} at layer 50; inputs {run.inputs_verdict}; gradients at the input are {gradient:.1g} "
+            f"times those at layer 50 ({run.stack.layers} x {run.stack.width})"
         ),
-        holds=bool(abs(rms - 1) < 0.1 and gradient > 0.01),
-        instead="activations sit near 0.5, a sigmoid's middle; its slope is at most 1/4, and gradients vanish",
+        holds=bool(abs(rms - 1) < 0.1 and run.lost is None and gradient > 0.01),
+        instead=(
+            "activations sit near 0.5, a sigmoid's middle, whatever the input; its slope is at most 1/4, and what "
+            "tells inputs apart vanishes as gradients do"
+        ),
     )
 
 
