@@ -6,10 +6,11 @@ import ast
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ._engine.checks import as_choice
+from ._engine.gains import ACTIVATION_NAMES, squared_gain
 from .initializers import DepthScaled, Initializer, MuP, Residual, Scaled
 
 Maker = Callable[..., Initializer]
@@ -92,13 +93,21 @@ def _made(value: object, makers: Mapping[str, Maker]) -> object:
 
 def written(initializer: Initializer, makers: Mapping[str, Maker]) -> str:
     """Return the shortest text that is read as this very initializer: a name, a call, or its JSON."""
-    for text in (initializer.name, _as_call(initializer, makers)):
+    for text in (initializer.name, *_by_activation(initializer), _as_call(initializer, makers)):
         try:
             if made(parse_call(text), makers) == initializer:
                 return text
         except (ValueError, TypeError):  # a kind without a name of its own, or an infinite bound
             continue
     return json.dumps(initializer.to_json())
+
+
+def _by_activation(initializer: Initializer) -> Iterator[str]:
+    """Return Kaiming's scheme with the gains of activations, as far as their scales are the initializer's."""
+    data = initializer.to_json()
+    for activation in reversed(ACTIVATION_NAMES):  # elu before celu, which is the same function
+        if data.get("scale") == squared_gain(activation):
+            yield f"kaiming_{data['distribution']}({activation!r})"
 
 
 def _as_call(initializer: Initializer, makers: Mapping[str, Maker]) -> str:

@@ -49,6 +49,15 @@ def most_rows(options: argparse.Namespace) -> int | None:
 
 _ROWS = 500
 
+
+def one_thread_a_product() -> None:
+    """Let numpy's BLAS, which reads this when it is loaded, use one thread.
+
+    The products of a measured network are small, and every CPU already runs a network of its own.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
 # ---- a model's plan ----------------------------------------------------------------------------------
 
 

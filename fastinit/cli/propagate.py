@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING, Any
 
-from .options import add_seed, add_views
+from .options import add_seed, add_views, one_thread_a_product
 from .printing import deliver
 
 if TYPE_CHECKING:
@@ -66,9 +65,7 @@ def _widths(text: str) -> tuple[int, ...]:
 
 def run(options: argparse.Namespace) -> int:
     """Measure the networks asked for, and print signals beside theory."""
-    # numpy's BLAS reads this when it is loaded. One thread a product is fastest: the products are small, and
-    # every CPU already runs a network of its own.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    one_thread_a_product()
     sample = {name: getattr(options, name) for name in ("inputs", "seeds", "seed")}
     network = {name: getattr(options, name) for name in NETWORK if getattr(options, name) is not None}
     if options.lesson:

@@ -201,8 +201,8 @@ def _kept(modes: Sequence[str], runs: Sequence[Propagation]) -> Table:
     """Return what the first matrix and all of them do to the variance of signals and gradients."""
     first, last = runs[0].stack.widths[:2], runs[0].stack.layers
     return Table(
-        f"Variance after over before, of signals and gradients: the first matrix, {first[0]} to {first[1]}, then all "
-        f"{last} of them; measured, then expected",
+        f"Variance after over before, of signals and gradients: the first matrix, {first[0]} to {first[1]}, then "
+        f"all {last} of them; measured, then expected",
         ("variance of a weight", "signal, first", "expected", "gradient, first", "expected",
          "signal, all", "expected", "gradient, all", "expected"),
         tuple(
