@@ -431,7 +431,8 @@ def _sigmoid_stack(seed: int) -> Claim:
 
 def _gradient(parameter: NamedParameter) -> Floats:
     gradient = parameter.tensor.gradient_snapshot()
-    return gradient.values if gradient is not None else np.zeros(parameter.tensor.shape)
+    assert gradient is not None, "a parameter is a trainable leaf"
+    return gradient.values
 
 
 def _rms(values: Floats) -> float:
