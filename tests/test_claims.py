@@ -36,6 +36,7 @@ def about(found, words):
 
 VERDICTS = {
     "[0, 1] have variance 1": False,
+    "output variance of 784": True,
     "saturate the ReLU": False,
     "gradients are zero": False,
     "1 effective one": True,
@@ -164,6 +165,8 @@ def signals(activations, gradients=(1.0,)):
 TURNED = [
     ("standardized pixels", "digits", lambda digits: (digits.images - digits.images.mean()) / digits.images.std(),
      "[0, 1] have variance 1"),
+    ("weights of variance 1/4", "initialize", lambda shape, rng, _: initialize(shape, 17, Normal(std=0.5)),
+     "output variance of 784"),
     ("nine hidden units", "HIDDEN", 9, "7,940 in all"),
     ("a variance that shrinks as is said", "lesson_run", signals([0.00013 ** (layer / 20) for layer in range(51)]),
      "0.512^10"),
@@ -241,5 +244,5 @@ def test_the_command_prints_every_statement_and_writes_the_page(capsys, monkeypa
     assert path.read_text() == replace(found, seed=5).page()
     assert cli.main(["claims", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["seed"], len(facts["claims"]), len(facts["fans"])) == (17, 11, 4)
+    assert (facts["seed"], len(facts["claims"]), len(facts["fans"])) == (17, 12, 4)
     assert facts["claims"][0]["holds"] is False
