@@ -116,6 +116,7 @@ def test_where_nothing_holds_nothing_is_recommended():
         ("rrelu", "pass the function itself"),
         ("squared_relu", "pass the function itself"),
         ("snake", "unknown activation 'snake'; expected one of"),
+        ("sine", "unknown activation 'sine'; expected one of"),
         ("logistic", "unknown activation 'logistic'; expected one of"),
     ],
 )

@@ -141,6 +141,16 @@ def test_whatever_was_measured_is_read_back(found):
     assert render_trace(parse_trace(text)) == text
 
 
+def test_a_caption_is_rounded_from_the_number_beside_it():
+    """Rounded from the measurement itself it could contradict the 12 decimals that a reader has."""
+    zero, *others = MEASURED.members
+    found = dataclasses.replace(MEASURED, members=(dataclasses.replace(zero, mean=0.00005 - 1e-14), *others))
+    text = render_trace(found)
+    assert "mean=0.000050000000 " in text
+    assert "display-mean=0.0001 " in text
+    assert render_trace(parse_trace(text)) == text
+
+
 @given(st.integers(0, len(TEXT) - 1), st.sampled_from("0 12=,.-\n\r\0e+_xTyén"), st.booleans())
 def test_a_changed_byte_is_refused_with_its_line_or_kept(place, character, insert):
     text = TEXT[:place] + character + TEXT[place + (not insert) :]
