@@ -26,7 +26,7 @@ from ..propagation import lesson_run
 from ..views.result import Result
 from ..views.table import Table
 from .digits import CLASSES, Digits, Floats, load_digits
-from .first_pass import FirstPass, first_pass
+from .forward_pass import FirstPass, first_pass
 from .network import epochs_of, forward, initial, run
 from .training import HIDDEN, STARTS
 

@@ -145,7 +145,7 @@ def first_pass(digits: Digits | None = None, seed: SupportsIndex = 17) -> FirstP
 
     Examples
     --------
-    >>> from fastinit.lessons.first_pass import first_pass
+    >>> from fastinit.lessons import first_pass
     >>> found = first_pass()
     >>> found.label, [round(each.expected_factor, 4) for each in found.passes]
     (7, [1.9748, 784.0, 0.0078])
