@@ -406,9 +406,9 @@ def test_a_shape_of_more_draws_than_the_cycle_is_refused_before_any_write(draw):
     [
         "zeros", "ones", "kaiming_normal", "xavier_uniform", "lecun_truncated_normal", "kaiming_normal('mish')",
         "kaiming_uniform('tanh')", "variance_scaling(0.78, 'fan_in', 'normal')", "normal(0.0, 0.02)",
-        "residual(kaiming_normal, 12)", "scaled(residual(xavier_normal, 3), 0.5)", "normal",
-        "truncated_normal(0.0, 1.0, -3.0, 2.0)", "truncated_normal", "orthogonal", "sparse(0.5, 0.01)", "identity", "uniform(-1.0, 1.0)",
-        "depth_scaled(normal, 4)",
+        "residual(kaiming_normal, 12)", "scaled(residual(xavier_normal, 3), 0.5)",
+        "normal", "truncated_normal(0.0, 1.0, -3.0, 2.0)", "truncated_normal", "orthogonal", "sparse(0.5, 0.01)",
+        "identity", "uniform(-1.0, 1.0)", "depth_scaled(normal, 4)",
     ],
 )  # fmt: skip
 def test_an_initializer_is_written_as_it_is_typed(text):
