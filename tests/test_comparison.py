@@ -75,6 +75,7 @@ def test_unequal_fans_show_what_each_variance_keeps():
         assert measured_gradient == pytest.approx(gradient, rel=0.3)
     assert rows["1 / fan_avg"][5] == pytest.approx(0.64**10)
     assert rows["1 / fan_avg"][4] == pytest.approx(0.64**10, rel=0.9)
+    assert found.runs[0].sample.startswith("widths 64, 16 in turn, 32 inputs")
     names = [run.stack.name for run in found.runs]
     assert len(set(names)) == 4, "two schemes of one name"
     assert names[3] == "variance_scaling(1.0, 'fan_geo_avg', 'normal') + linear"

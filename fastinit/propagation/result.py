@@ -94,8 +94,9 @@ class Propagation(Result):
     def sample(self) -> str:
         """The sizes and the sample of the measurement, in words."""
         stack = self.stack
-        width = stack.width if isinstance(stack.width, int) else ", ".join(map(str, stack.width))
-        return f"width {width}, {stack.inputs} inputs from N(0, 1), {self.seeds} seeds from {self.seed}"
+        several = None if isinstance(stack.width, int) else ", ".join(map(str, stack.width))
+        width = f"width {stack.width}" if several is None else f"widths {several} in turn"
+        return f"{width}, {stack.inputs} inputs from N(0, 1), {self.seeds} seeds from {self.seed}"
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain JSON; a magnitude that is not finite is the text ``inf`` or ``nan``."""
