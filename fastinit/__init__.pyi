@@ -53,6 +53,7 @@ from .parameters import NamedParameter as NamedParameter
 from .parameters import NamedParameters as NamedParameters
 from .plan import Plan as Plan
 from .plan import PlannedTensor as PlannedTensor
+from .propagation.fixed_point import computed_gain as computed_gain
 from .writing.writer import Written as Written
 from .writing.writer import write_checkpoint as write_checkpoint
 

@@ -20,7 +20,7 @@ from ._engine.targets import whole_shape
 from ._files.json_text import parse_object
 from ._help import documented, refuse_unbound
 from .errors import CheckpointError
-from .initializer_text import made, parse_call
+from .initializer_text import made, parse_call, written
 from .initializers import (
     ONES,
     ZEROS,
@@ -64,6 +64,11 @@ def as_initializer(initializer: Initializer | str) -> Initializer:
         return Initializer.from_json(parse_object(initializer, "initializer"))
     except CheckpointError as error:
         raise ValueError(str(error)) from error
+
+
+def as_text(initializer: Initializer) -> str:
+    """Return the text that `as_initializer` reads as this initializer; ``--initializer`` takes it too."""
+    return written(initializer, _makers())
 
 
 def _makers() -> dict[str, Callable[..., Initializer]]:

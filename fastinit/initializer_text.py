@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ._engine.checks import as_choice
+from ._engine.gains import ACTIVATION_NAMES, squared_gain
 from .initializers import DepthScaled, Initializer, MuP, Residual, Scaled
 
 Maker = Callable[..., Initializer]
@@ -86,3 +89,29 @@ def made(call: Call, makers: Mapping[str, Maker]) -> Initializer:
 
 def _made(value: object, makers: Mapping[str, Maker]) -> object:
     return made(value, makers) if isinstance(value, Call) else value
+
+
+def written(initializer: Initializer, makers: Mapping[str, Maker]) -> str:
+    """Return the shortest text that is read as this very initializer: a name, a call, or its JSON."""
+    for text in (initializer.name, *_by_activation(initializer), _as_call(initializer, makers)):
+        try:
+            if made(parse_call(text), makers) == initializer:
+                return text
+        except (ValueError, TypeError):  # a kind without a name of its own, or an infinite bound
+            continue
+    return json.dumps(initializer.to_json())
+
+
+def _by_activation(initializer: Initializer) -> Iterator[str]:
+    """Return Kaiming's scheme with the gains of activations, as far as their scales are the initializer's."""
+    data = initializer.to_json()
+    for activation in reversed(ACTIVATION_NAMES):  # elu before celu, which is the same function
+        if data.get("scale") == squared_gain(activation):
+            yield f"kaiming_{data['distribution']}({activation!r})"
+
+
+def _as_call(initializer: Initializer, makers: Mapping[str, Maker]) -> str:
+    fields = dataclasses.fields(initializer)  # type: ignore[arg-type]  # every initializer is a dataclass
+    values = [getattr(initializer, field.name) for field in fields]
+    texts = (written(value, makers) if isinstance(value, Initializer) else repr(value) for value in values)
+    return f"{initializer.kind}({', '.join(texts)})"

@@ -240,5 +240,5 @@ def _row(parameter: NamedParameter) -> tuple[Cell, ...]:
         values.size,
         *measured,
         xavier_scale(*values.shape).standard_deviation if matrix else None,
-        parameter.tensor.gradient_snapshot() is not None,
+        parameter.tensor.has_gradient,
     )

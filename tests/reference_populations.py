@@ -14,11 +14,11 @@ def reference_weights(seed):
 
 
 def exact(values):
-    """Mean, variance and counts of the ten bins, in rational arithmetic."""
+    """Extremes, mean, variance and counts of the nine bins, in rational arithmetic."""
     fractions = [Fraction(value) for value in values.ravel().tolist()]
     mean = sum(fractions) / len(fractions)
     variance = sum((value - mean) ** 2 for value in fractions) / len(fractions)
-    counts = [0] * 10
+    counts = [0] * 9
     for value in fractions:
-        counts[math.floor(value * 10) + 5] += 1
-    return float(mean), float(variance), tuple(counts)
+        counts[math.floor(value * 10 + Fraction(9, 2))] += 1
+    return float(min(fractions)), float(max(fractions)), float(mean), float(variance), tuple(counts)

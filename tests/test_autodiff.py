@@ -144,8 +144,9 @@ def test_a_leaf_holds_its_tensor_and_no_gradient_yet(make, trainable):
     assert leaf.shape == (1, 3)
     assert leaf.value == tensor
     assert leaf.value_snapshot() == tensor
-    assert leaf.gradient_snapshot() is None
+    assert leaf.gradient_snapshot() == (Tensor([[0.0, 0.0, 0.0]]) if trainable else None)
     assert leaf.is_trainable is trainable
+    assert not leaf.has_gradient
 
 
 @pytest.mark.parametrize(("make", "trainable"), LEAVES)
@@ -159,7 +160,7 @@ def test_equal_values_are_not_the_same_node(make, trainable):
         assert not leaf.is_same_node(other)
         assert other.value == leaf.value
         assert other.is_trainable is trainable
-        assert other.gradient_snapshot() is None
+        assert not other.has_gradient
 
 
 def test_a_node_deepcopied_twice_in_one_object_stays_one_node():

@@ -329,7 +329,6 @@ def test_a_hosts_rounding_mode_moves_no_gain_and_no_spread(mode):
         ("gelu", "kaiming_normal"),
         ("silu", "kaiming_normal"),
         ("swish", "kaiming_normal"),
-        ("selu", "lecun_normal"),
     ],
 )
 def test_recommendations_are_the_seeds(activation, scheme):
@@ -341,11 +340,11 @@ def test_recommendations_are_the_seeds(activation, scheme):
 
 @pytest.mark.parametrize("activation", ACTIVATION_NAMES)
 def test_every_nonlinearity_has_a_recommendation_for_residual_layers_too(activation):
-    plain, residual = fastinit.recommend(activation), fastinit.recommend(activation, residual_layers=126)
-    assert residual.initializer == initializers.Residual(plain.initializer, 126)
-    assert residual.reason.startswith(plain.reason)
+    residual = fastinit.recommend(activation, residual_layers=126)
+    said = fastinit.recommend(activation).trials[0].stack.initializer
+    assert residual.initializer == initializers.Residual(said, 126)
     assert "sqrt(2 * 126)" in residual.reason
-    assert hash(residual) == hash(fastinit.recommend(activation, 126))
+    assert residual is fastinit.recommend(activation, 126), "it is measured once"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from fastinit.lessons import claims as module
 from fastinit.lessons.claims import check_claims, fan_tables
 from fastinit.lessons.digits import load_digits
 from fastinit.propagation import lesson
-from fastinit.propagation.result import Propagation, Signal
+from fastinit.propagation.result import Propagation
+from fastinit.propagation.signal import Profile, Signal
 from fastinit.propagation.stack import Stack
 
 
@@ -35,6 +36,7 @@ def about(found, words):
 
 VERDICTS = {
     "[0, 1] have variance 1": False,
+    "output variance of 784": True,
     "saturate the ReLU": False,
     "gradients are zero": False,
     "1 effective one": True,
@@ -112,7 +114,9 @@ def test_depth_is_measured_once(found):
     """`fastinit propagate --lesson` shows the same networks: two figures for one statement would leave it open."""
     rows = {claim: measured for claim, measured, _ in lesson(seeds=1).claims.rows}
     sigmoid = rows["Xavier + sigmoid is at about 1.0 at layer 50"].split(",")[0]
-    assert about(found, "about 1.0 at layer 50").measured.startswith(f"{sigmoid} at layer 50")
+    assert about(found, "about 1.0 at layer 50").measured.startswith(
+        f"{sigmoid} at layer 50; inputs can no longer"
+    )
     square = rows["with Xavier before relu the signal falls to 0.5**50 = 8.8e-16"].rpartition("square ")[2]
     assert f"square {square} of" in about(found, "halves the signal").measured
     left = float(rows["linear, Var(w) = 0.001: 0.512**10 = 0.00013"].rpartition(" ")[2])
@@ -142,12 +146,15 @@ def test_the_zero_weight_is_named_in_images_of_any_size(digits):
 
 def signals(activations, gradients=(1.0,)):
     """A `lesson_run` that measures these sizes, layer by layer, whatever it is asked for."""
+    nothing = [0.0] * len(activations)
     run = Propagation(
         Stack("relu", ZEROS, len(activations) - 1, 512),
         seeds=1,
         seed=17,
-        mean_magnitude=Signal(activations, activations, activations, None, 0),
+        mean_magnitude=Profile(activations, activations, activations, None),
         activations=Signal(activations, activations, activations, None, 0),
+        spread=Signal(activations, activations, activations, None, 0),
+        correlation=Profile(nothing, nothing, nothing, None),
         gradients=Signal(gradients, gradients, gradients, None, len(gradients) - 1),
         distinct_units=512,
     )
@@ -158,6 +165,8 @@ def signals(activations, gradients=(1.0,)):
 TURNED = [
     ("standardized pixels", "digits", lambda digits: (digits.images - digits.images.mean()) / digits.images.std(),
      "[0, 1] have variance 1"),
+    ("weights of variance 1/4", "initialize", lambda shape, rng, _: initialize(shape, 17, Normal(std=0.5)),
+     "output variance of 784"),
     ("nine hidden units", "HIDDEN", 9, "7,940 in all"),
     ("a variance that shrinks as is said", "lesson_run", signals([0.00013 ** (layer / 20) for layer in range(51)]),
      "0.512^10"),
@@ -235,5 +244,5 @@ def test_the_command_prints_every_statement_and_writes_the_page(capsys, monkeypa
     assert path.read_text() == replace(found, seed=5).page()
     assert cli.main(["claims", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["seed"], len(facts["claims"]), len(facts["fans"])) == (17, 11, 4)
+    assert (facts["seed"], len(facts["claims"]), len(facts["fans"])) == (17, 12, 4)
     assert facts["claims"][0]["holds"] is False

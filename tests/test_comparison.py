@@ -3,6 +3,7 @@
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fastinit.initializers import Normal
-from fastinit.propagation import compare_initializers, propagate, residual_stack
+from fastinit.propagation import compare_initializers, propagate, residual_stack, unequal_fans
 from fastinit.views import figure as figures
 
 
@@ -28,12 +29,56 @@ def test_the_six_initializers():
 
 
 def test_a_measured_residual_stream_is_bounded_with_the_factor_only():
-    plain, scaled = residual_stack(12, width=128, inputs=16, seeds=5).runs
+    plain, scaled, *_ = residual_stack(12, width=128, inputs=16, seeds=5).runs
     assert plain.stack.layers == scaled.stack.layers == 24
     assert 2.0**11 < plain.activations.median[-1] < 2.0**13
-    assert plain.activations.verdict.startswith("explodes")
+    assert plain.activations.verdict.startswith("grows 1.4")
     assert scaled.activations.median[-1] == pytest.approx(math.sqrt((1 + 1 / 24) ** 24), rel=0.2)
-    assert scaled.activations.verdict == "holds"
+    assert scaled.holds
+
+
+@pytest.mark.parametrize("n", [12, 40])
+def test_behind_a_norm_a_measured_residual_stream_grows_in_proportion_to_its_depth(n):
+    """The claim of the third text, on networks like those it names; without the norm it is another network's."""
+    runs = residual_stack(n, width=128, inputs=32, seeds=3).runs
+    assert [(run.stack.norm, run.stack.layers) for run in runs] == [
+        (norm, 2 * n) for norm in (None, "rms", "layer") for _ in range(2)
+    ]
+    for grown, scaled in (runs[2:4], runs[4:6]):
+        assert grown.activations.ratio(2 * n) ** 2 == pytest.approx(1 + 2 * n, rel=0.1)
+        assert grown.activations.ratio(n) ** 2 == pytest.approx(1 + n, rel=0.1)
+        assert scaled.activations.ratio(2 * n) ** 2 == pytest.approx(2, rel=0.1)
+        assert scaled.holds
+    assert runs[0].activations.ratio(2 * n) ** 2 > 1000 * (1 + 2 * n)
+
+
+def test_a_residual_stream_takes_a_given_initializer_for_every_matrix():
+    runs = residual_stack(2, "gelu", "xavier_normal", width=16, inputs=4, seeds=1).runs
+    assert {run.stack.initializer.name for run in runs[2:]} == {"xavier_normal"}
+    assert [run.stack.writes.name for run in runs[2:]] == ["xavier_normal", "residual(xavier_normal)"] * 2
+
+
+def test_unequal_fans_show_what_each_variance_keeps():
+    found = unequal_fans((64, 16), layers=20, inputs=32, seeds=3)
+    rows = {row[0]: row[1:] for row in found.claims.rows}
+    assert list(rows) == ["1 / fan_in", "1 / fan_out", "1 / fan_avg", "1 / fan_geo_avg"]
+    exact = {
+        "1 / fan_in": (1, 0.25),
+        "1 / fan_out": (4, 1),
+        "1 / fan_avg": (1.6, 0.4),
+        "1 / fan_geo_avg": (2, 0.5),
+    }
+    for name, (signal, gradient) in exact.items():
+        measured_signal, expected_signal, measured_gradient, expected_gradient = rows[name][:4]
+        assert (expected_signal, expected_gradient) == pytest.approx((signal, gradient))
+        assert measured_signal == pytest.approx(signal, rel=0.2)
+        assert measured_gradient == pytest.approx(gradient, rel=0.3)
+    assert rows["1 / fan_avg"][5] == pytest.approx(0.64**10)
+    assert rows["1 / fan_avg"][4] == pytest.approx(0.64**10, rel=0.9)
+    assert found.runs[0].sample.startswith("widths 64, 16 in turn, 32 inputs")
+    names = [run.stack.name for run in found.runs]
+    assert len(set(names)) == 4, "two schemes of one name"
+    assert names[3] == "variance_scaling(1.0, 'fan_geo_avg', 'normal') + linear"
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +108,19 @@ def test_the_lessons_claims_stand_beside_what_is_measured(lessons):
     assert by_name["N(0, std 0.03162) + linear"].activations.ratio(10) ** 2 == pytest.approx(0.512**10, rel=0.3)
     text = "\n".join(lessons.lines())
     assert "ten times too low" in text
-    assert len(lessons.claims.rows) == 9
+    assert len(lessons.claims.rows) == 12
+    gelu = by_name["kaiming_normal + gelu"]
+    assert gelu.activations.verdict.startswith("shrinks 0.7")
+    assert gelu.activations.ratio(50) < 1e-4
+    assert not sigmoid.holds
+    assert "inputs can no longer be told apart from layer 5" in text
 
 
 def test_a_page_holds_the_drawing_every_network_and_every_claim(lessons):
     text = lessons.page()
     assert text.count("<svg") == 1
-    assert text.count("<table") == 3
-    assert all(f"<td>{run.stack.name}</td>" in text for run in lessons.runs)
+    assert text.count("<table") == 6
+    assert all(run.stack.name in re.sub(r"<[^>]+>", "", text) for run in lessons.runs)
     assert all(table.html() in text for table in lessons.tables())
     assert all(table.html() in lessons._repr_html_() for table in lessons.tables())
 
@@ -82,13 +132,20 @@ def test_the_drawing_shows_each_network_its_expectation_and_the_band(lessons, tm
         solid = [line for line in axis.lines if line.get_linestyle() == "-"]
         assert len(solid) == len(lessons.runs)
         dashed = [line for line in axis.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
-        assert len(dashed) == sum(run.activations.expected is not None for run in lessons.runs) == 9
+        assert len(dashed) == sum(run.activations.expected is not None for run in lessons.runs) == 13
     kaiming_line = next(line for line in drawing.axes[0].lines if line.get_label() == "kaiming_normal + relu")
     run = next(run for run in lessons.runs if run.stack.name == "kaiming_normal + relu")
     assert list(kaiming_line.get_ydata()) == [size / run.activations.median[0] for size in run.activations.median]
     figures.save(lessons.figure(), tmp_path / "signals.svg")
     texts = {element.text for element in ElementTree.parse(tmp_path / "signals.svg").iter() if element.text}
-    assert {"0.5 to 2", "expected", "activations", "gradients"} <= texts
+    assert {"magnitude", "inputs told apart", "gradients", "expected"} <= texts
+    bare, normed = (
+        line
+        for line in drawing.axes[0].lines
+        if line.get_label().startswith("x + f(") and "res" not in line.get_label()
+    )
+    assert bare.get_ydata()[-1] > 1e3
+    assert 4 < normed.get_ydata()[-1] < 6, "the bare stream and the normalized one are both drawn"
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,16 @@ from bits import DTYPES, NUMPY, assert_bits, bits_of, patterns
 from tables import EDGE_DRAWS, REFUSED_INTEGERS, STATES
 
 import fastinit
-from fastinit import AllocationFailed, DistributionError, FanSumOverflow, ShapeProductOverflow, SplitMix64
+from fastinit import (
+    AllocationFailed,
+    DistributionError,
+    FanSumOverflow,
+    ShapeProductOverflow,
+    SplitMix64,
+    initializers,
+)
 from fastinit import xavier_uniform as xavier
+from fastinit.functions import as_initializer, as_text
 
 
 def expected_bits(shape, state, dtype="float64", gain=1.0):
@@ -391,3 +399,32 @@ def test_a_shape_of_more_draws_than_the_cycle_is_refused_before_any_write(draw):
     assert (rng.state, float(out)) == (17, 7.0)
     draw((2**32, 2**32 - 1), rng, index=(0, 0), out=out)
     assert rng == fastinit.SplitMix64(17).advance(2**32 * (2**32 - 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "zeros", "ones", "kaiming_normal", "xavier_uniform", "lecun_truncated_normal", "kaiming_normal('mish')",
+        "kaiming_uniform('tanh')", "variance_scaling(0.78, 'fan_in', 'normal')", "normal(0.0, 0.02)",
+        "residual(kaiming_normal, 12)", "scaled(residual(xavier_normal, 3), 0.5)",
+        "normal", "truncated_normal(0.0, 1.0, -3.0, 2.0)", "truncated_normal", "orthogonal", "sparse(0.5, 0.01)",
+        "identity", "uniform(-1.0, 1.0)", "depth_scaled(normal, 4)",
+    ],
+)  # fmt: skip
+def test_an_initializer_is_written_as_it_is_typed(text):
+    """A name that means another initializer, or none, would be refused or misread by the next command."""
+    assert as_text(as_initializer(text)) == text
+
+
+@pytest.mark.parametrize(
+    "initializer",
+    [
+        initializers.TruncatedNormal(0.0, 1.0, -math.inf, 2.0),
+        initializers.CenteredUniform(0.3),
+        initializers.POSITIONS,
+    ],
+)
+def test_what_has_no_name_is_written_as_json(initializer):
+    text = as_text(initializer)
+    assert text.startswith("{")
+    assert as_initializer(text) == initializer

@@ -39,3 +39,26 @@ def test_every_link_leads_somewhere(link):
     anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
     assert (ROOT / "docs" / path).exists()
     assert not anchor or anchor in anchors
+
+
+WORDS = " ".join(PAGE.split())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Bengio et al., 2003",  # random word features
+        "no rule by which a width would choose the scale",
+        "zero-centered gradients of one variance, independent of the weights",  # the backward assumption
+        "how a seed becomes weights, which names a parameter may have, in which order",  # no paper defines them
+        "design of ours",
+        "covers not every way a process can end",  # only errors that are raised
+        "No other scale holds either",  # gelu
+        "True of the models that are named with it",  # residual streams behind a norm
+        "--widths 1024,256",
+        "784 (measured",  # the variance of N(0, 1) weights, beside its loss
+    ],
+)
+def test_the_page_states_what_the_source_texts_state(said):
+    """A fact of the three texts that the lesson leaves out is missed by no other test."""
+    assert said in WORDS

@@ -15,8 +15,8 @@ from fastinit.lessons.populations import (
     EDGES,
     expected_variances,
     histogram,
-    mean_and_variance,
     measure_populations,
+    moments,
 )
 
 
@@ -26,8 +26,9 @@ def test_the_measured_numbers_are_those_of_exact_arithmetic(seed):
     assert found.passed
     assert [p.kind for p in found.members] == ["zero", "oversized", "xavier"]
     for p, (kind, weights) in zip(found.members, reference_weights(seed).items(), strict=True):
-        mean, variance, counts = exact(weights)
-        assert (p.kind, p.counts) == (kind, counts)
+        least, most, mean, variance, counts = exact(weights)
+        assert (p.kind, p.counts, p.underflow, p.overflow) == (kind, counts, 0, 0)
+        assert (p.min, p.max) == (least, most)
         assert sum(p.counts) == 4096
         assert p.percentages == tuple(float(Fraction(100 * count, 4096)) for count in counts)
         assert p.mean == pytest.approx(mean, rel=1e-15)
@@ -52,31 +53,38 @@ def test_expected_variances_are_the_lessons():
 
 
 def test_edges_are_the_floats_nearest_to_their_decimals():
-    """Steps of 0.1 from -0.5 miss five of them, zero included."""
-    assert EDGES == (-0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+    """Steps of 0.1 from -0.45 miss most of them; an edge at 0 would draw zeros as weights from 0 to 0.1."""
+    assert EDGES == (-0.45, -0.35, -0.25, -0.15, -0.05, 0.05, 0.15, 0.25, 0.35, 0.45)
+
+
+def counts(values):
+    found = histogram(np.asarray(values))
+    return found["underflow"], *found["counts"], found["overflow"]
 
 
 def test_a_bin_holds_its_left_edge_and_the_last_one_both():
-    assert histogram(np.array(EDGES)) == (1, 1, 1, 1, 1, 1, 1, 1, 1, 2)
-    assert histogram(np.nextafter(EDGES[1:], -1)) == (1,) * 10
-    assert histogram(np.nextafter(EDGES[:-1], 1)) == (1,) * 10
-    assert histogram(np.array([-0.0])) == (0, 0, 0, 0, 0, 1, 0, 0, 0, 0)
+    assert counts(EDGES) == (0, *(1,) * 8, 2, 0)
+    assert counts(np.nextafter(EDGES[1:], -1)) == (0, *(1,) * 9, 0)
+    assert counts(np.nextafter(EDGES[:-1], 1)) == (0, *(1,) * 9, 0)
+    assert counts([-0.0]) == (0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("outside", [np.nextafter(0.5, 1), np.nextafter(-0.5, -1), 7.0, np.inf, -np.inf, np.nan])
-def test_what_no_bin_holds_is_refused_not_dropped(outside):
-    with pytest.raises(ValueError, match=r"1 of 3 values are in no bin; the bins go from -0\.5 to 0\.5"):
-        histogram(np.array([0.0, outside, 0.1]))
+def test_what_lies_outside_the_bins_is_counted_not_dropped():
+    above, below = [np.nextafter(0.45, 1), 7.0, np.inf], [np.nextafter(-0.45, -1), -np.inf]
+    assert counts([0.0, *above, *below]) == (2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 3)
+    with pytest.raises(ValueError, match="1 of 3 values are NaN"):
+        histogram(np.array([0.0, np.nan, 0.1]))
 
 
 def test_variance_survives_a_large_mean_and_divides_by_n():
     """The one-pass formula loses all digits here; dividing by n - 1 gives 1.25 * 4/3."""
     values = 1e9 + np.array([0.0, 1.0, 2.0, 3.0])
-    assert mean_and_variance(values) == (1e9 + 1.5, 1.25)
+    found = moments(values)
+    assert (found["mean"], found["variance"]) == (1e9 + 1.5, 1.25)
 
 
 def test_a_mean_is_summed_exactly():
-    assert mean_and_variance(np.array([2.0**100, 1.0, 1.0, -(2.0**100)]))[0] == 0.5
+    assert moments(np.array([2.0**100, 1.0, 1.0, -(2.0**100)]))["mean"] == 0.5
 
 
 @pytest.mark.parametrize(("seed", "error"), REFUSED_INTEGERS)
@@ -153,9 +161,10 @@ def test_tables_hold_the_numbers_and_say_which_are_expected_only():
     assert spread.caption.startswith("Measured: ")
     assert bins.caption.startswith("Measured: ")
     assert expected.caption.startswith("Expected, not measured: ")
-    assert spread.rows[2][:4] == ("xavier", xavier.limit, xavier.mean, xavier.variance)
+    assert spread.rows[2][:4] == ("xavier", xavier.limit, xavier.min, xavier.max)
+    assert spread.rows[2][4:6] == (xavier.mean, xavier.variance)
     assert [row[-1] for row in spread.rows] == pytest.approx([0, 1 / 16, 1 / 64], rel=1e-15)
-    assert bins.rows[2] == ("-0.3 to -0.2", 0, 0.0, 483, 100 * 483 / 4096, 152, 100 * 152 / 4096)
+    assert bins.rows[2] == ("-0.25 to -0.15", 0, 0.0, 482, 100 * 482 / 4096, 674, 100 * 674 / 4096)
     assert expected.rows[1] == ("oversized", *oversized.expected_variances)
     assert "\n".join(bins.lines()).count("4,096") == zero.counts.count(4096)
     assert found._repr_html_().count("<table>") == 3

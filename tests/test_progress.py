@@ -84,10 +84,10 @@ FEW = {"inputs": 4, "seeds": 2}
     [
         (lambda: told(compare_starts, load_digits(8), seeds=2, epochs=3), 57, "pretrained"),
         (lambda: told(train_digits, epochs=4), 4, ""),
-        (lambda: told(check_claims, load_digits(8)), 11, ""),
+        (lambda: told(check_claims, load_digits(8)), 12, ""),
         (lambda: told(propagate, "tanh", "xavier_normal", 2, 8, **FEW), 2, "xavier_normal + tanh"),
         (lambda: told(compare_initializers, "relu", 2, 8, **FEW), 12, "lecun_normal + selu"),
-        (lambda: told(residual_stack, 2, width=8, **FEW), 4, "x + f(x), residual(kaiming_normal) + relu"),
+        (lambda: told(residual_stack, 2, width=8, **FEW), 12, "x + f(LayerNorm(x)), lecun_normal + relu, residual(kaiming_normal, 2)"),
     ],
     ids=["train", "digits", "claims", "propagate", "compare", "residual"],
 )

@@ -17,7 +17,7 @@ def test_the_command_measures_one_initializer(capsys, tmp_path):
     )
     assert (status, err) == (0, "")
     assert out.splitlines() == propagate("relu", "kaiming_normal", 5, 16, inputs=8, seeds=2).lines()
-    assert len(out.splitlines()) == 5 + 4
+    assert len(out.splitlines()) == 2 * (5 + 2) + 4
     assert page.read_text().startswith("<!doctype html>")
     assert drawing.read_text().startswith("<?xml")
     init = '{"kind": "normal", "mean": 0, "std": 0.5}'
@@ -37,10 +37,24 @@ def test_the_command_compares_six_initializers_or_a_residual_stack(capsys):
         *["variance_scaling"] * 3,
     ]
     facts = json.loads(run(capsys, "propagate", "--residual", 3, *FEW, "--json")[1])
-    assert [(run["layers"], run["residual"], run["initializer"]["kind"]) for run in facts["runs"]] == [
-        (6, True, "variance_scaling"),
-        (6, True, "residual"),
-    ]
+    assert [
+        (run["layers"], run["residual"], run["norm"], (run["writes"] or run["initializer"])["kind"])
+        for run in facts["runs"]
+    ] == [(6, True, norm, kind) for norm in (None, "rms", "layer") for kind in ("variance_scaling", "residual")]
+
+
+def test_the_command_compares_variances_for_unequal_fans(capsys):
+    few = ("--layers", 4, "--inputs", 8, "--seeds", 2)
+    facts = json.loads(run(capsys, "propagate", "--widths", "16,8", *few, "--json")[1])
+    assert [(run["width"], run["activation"]) for run in facts["runs"]] == [([16, 8], "linear")] * 4
+    assert [run["initializer"]["mode"] for run in facts["runs"]] == ["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
+    assert [row[0] for row in facts["claims"]][2] == "1 / fan_avg"
+
+
+def test_the_command_measures_a_normalized_network(capsys):
+    out = run(capsys, "propagate", "--init", "kaiming_normal", "--norm", "layer", "--layers", 3, *FEW)[1]
+    assert out.splitlines() == propagate("relu", "kaiming_normal", 3, 16, inputs=8, seeds=2, norm="layer").lines()
+    assert out.startswith("LayerNorm, kaiming_normal + relu: width 16")
 
 
 def test_the_lessons_networks_are_fixed(capsys, monkeypatch):
@@ -60,6 +74,13 @@ def test_the_lessons_networks_are_fixed(capsys, monkeypatch):
         (("--activation", "rleu"), "did you mean 'relu'"),
         (("--init", "he_norml"), "did you mean 'he_normal'"),
         (("--layers", 0), "layers must be at least 1"),
+        (("--norm", "rms"), "name its --initializer too"),
+        (("--norm", "rms", "--residual", 2), "name its --initializer too"),
+        (("--norm", "rms", "--residual", 2, "--init", "normal"), "both norms: leave out --norm"),
+        (("--widths", "8,4", "--init", "normal"), "four initializers: leave out --initializer"),
+        (("--widths", "8,4", "--residual", 2), "leave out --residual-layers"),
+        (("--lesson", "--widths", "8,4"), "leave out --widths"),
+        (("--widths", "8,0"), "width must be at least 1"),
         (("--residual", 0), "residual_layers must be at least 1"),
         (("--init", "kaiming_normal", "--width", 100_000_000, "--layers", 2), "GiB of memory, and there are"),
         (("--init", "kaiming_normal", "--layers", 99_999_999_999), "take fewer layers, units, inputs or seeds"),

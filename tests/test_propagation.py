@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from fastinit import Tensor, TensorValue, autodiff, stream_for
 from fastinit._engine.gains import ACTIVATION_NAMES
 from fastinit.initializers import Constant, Normal, kaiming, lecun
 from fastinit.propagation import experiments, propagate, stack
-from fastinit.propagation.mean_field import ACTIVATIONS
-from fastinit.propagation.result import Signal
+from fastinit.propagation.activations import ACTIVATIONS
+from fastinit.propagation.result import Propagation
+from fastinit.propagation.signal import Profile, Signal
 from fastinit.propagation.stack import Stack
 
 SMALL = {"layers": 6, "width": 24, "inputs": 16, "seeds": 2}
@@ -24,26 +26,72 @@ def elu(x, scale=1.0, alpha=1.0):
     return (x.relu() + ((-((-x).relu())).exp() - 1.0) * alpha) * scale
 
 
-def on_the_tape(activation, initializer, residual, seed):
-    """Mean magnitude, rms and the gradients' rms of the SMALL network, by the tape in float64."""
-    own = {"linear": lambda x: x, "swish": autodiff.silu, "elu": elu, "selu": lambda x: elu(x, *SELU)}
-    apply = own.get(activation) or getattr(autodiff, activation)
+def hardtanh(x, low=-1.0, high=1.0):
+    return (x - low).relu() - (x - high).relu() + low
+
+
+OWN = {
+    "linear": lambda x: x,
+    "swish": autodiff.silu,
+    "prelu": lambda x: x.leaky_relu(0.25),
+    "gelu_tanh": lambda x: x.gelu("tanh"),
+    "quick_gelu": lambda x: x * (x * 1.702).sigmoid(),
+    "mish": lambda x: x * x.softplus().tanh(),
+    "elu": elu,
+    "celu": elu,
+    "selu": lambda x: elu(x, *SELU),
+    "relu6": lambda x: hardtanh(x, 0.0, 6.0),
+    "hardtanh": hardtanh,
+    "hardswish": lambda x: x * hardtanh(x + 3.0, 0.0, 6.0) * (1 / 6),
+    "softsign": lambda x: x / (x.abs() + 1.0),
+}
+"""Activations that the tape has no operation for, from its operations."""
+
+NORMS = {
+    None: lambda x: x,
+    "rms": lambda x: x.rms_norm(epsilon=1e-300),
+    "layer": lambda x: x.layer_norm(epsilon=1e-300),
+}
+
+
+def on_the_tape(activation, initializer, residual, norm, seed):
+    """Mean magnitude, rms, spread, correlation and the gradients' rms of the SMALL network, in float64."""
+    apply = OWN.get(activation) or getattr(autodiff, activation)
     shape = SMALL["inputs"], SMALL["width"]
     x = TensorValue.parameter(Tensor(fastinit.normal(shape, stream_for(seed, "propagation.inputs"))))
+
+    def drawn(layer, name):
+        stream = stream_for(seed, f"propagation.{layer}.{name}")
+        return TensorValue.constant(Tensor(fastinit.initialize((shape[1], shape[1]), stream, initializer)))
+
     signals, leaves = [x], [x]
     for layer in range(SMALL["layers"]):
-        stream = stream_for(seed, f"propagation.{layer}.weight")
-        weights = TensorValue.constant(Tensor(fastinit.initialize((shape[1], shape[1]), stream, initializer)))
+        if not residual:
+            made = apply(NORMS[norm](x) @ drawn(layer, "weight"))
+        elif norm is None:
+            made = x + apply(x) @ drawn(layer, "weight")
+        else:
+            made = x + apply(NORMS[norm](x) @ drawn(layer, "weight")) @ drawn(layer, "write")
         leaves.append(TensorValue.parameter(Tensor(np.zeros(shape))))  # receives the layer's gradient
-        x = (x + apply(x) @ weights if residual else apply(x @ weights)) + leaves[-1]
+        x = made + leaves[-1]
         signals.append(x)
     values = np.array([signal.value.values for signal in signals])
     x.backward_with_seed(Tensor(fastinit.normal(shape, stream_for(seed, "propagation.gradients"))))
     gradients = np.array([leaf.gradient_snapshot().values for leaf in leaves])
-    return tuple(
-        f(each).reshape(len(signals), -1).mean(1) ** power
-        for each, f, power in ((values, np.abs, 1), (values, np.square, 0.5), (gradients, np.square, 0.5))
-    )
+    spread = np.sqrt(values.var(axis=1, ddof=1).mean(axis=1))
+    units = values / np.linalg.norm(values, axis=2, keepdims=True)
+    cosines = (units @ units.swapaxes(1, 2))[:, ~np.eye(shape[0], dtype=bool)].mean(axis=1)
+    rms, gradients = (np.sqrt(np.square(each).mean(axis=(1, 2))) for each in (values, gradients))
+    return np.abs(values).mean(axis=(1, 2)), rms, spread, cosines, gradients
+
+
+def same_as_the_tape(run, judged):
+    profiles = (run.mean_magnitude, run.activations, run.spread, run.correlation, run.gradients)
+    for profile, both in zip(profiles, judged.swapaxes(0, 1), strict=True):
+        close = {"rel": 1e-5, "abs": 1e-6 if profile is run.correlation else 0}
+        assert profile.median == pytest.approx(np.mean(both, axis=0), **close)
+        assert profile.low == pytest.approx(np.min(both, axis=0), **close)
+        assert profile.high == pytest.approx(np.max(both, axis=0), **close)
 
 
 @pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
@@ -51,13 +99,34 @@ def on_the_tape(activation, initializer, residual, seed):
 def test_measured_magnitudes_are_the_tapes(activation, residual):
     """The slopes are written by hand, and the names of the streams are promised."""
     run = propagate(activation, "lecun_normal", residual=residual, **SMALL)
-    judged = np.array([on_the_tape(activation, lecun("normal"), residual, seed) for seed in (17, 18)])
-    for signal, both in zip(
-        (run.mean_magnitude, run.activations, run.gradients), judged.swapaxes(0, 1), strict=True
-    ):
-        assert signal.median == pytest.approx(np.mean(both, axis=0), rel=1e-5)
-        assert signal.low == pytest.approx(np.min(both, axis=0), rel=1e-5)
-        assert signal.high == pytest.approx(np.max(both, axis=0), rel=1e-5)
+    judged = np.array([on_the_tape(activation, lecun("normal"), residual, None, seed) for seed in (17, 18)])
+    same_as_the_tape(run, judged)
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+@pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "sigmoid"])
+def test_a_norm_and_its_gradient_are_the_tapes(activation, residual, norm):
+    run = propagate(activation, "kaiming_normal", residual=residual, norm=norm, **SMALL)
+    judged = np.array([on_the_tape(activation, kaiming("normal"), residual, norm, seed) for seed in (17, 18)])
+    same_as_the_tape(run, judged)
+
+
+def test_a_function_of_ones_own_is_measured_as_the_one_by_name():
+    """Its slope is a difference quotient, and float32 must not blur it."""
+    by_name = propagate("gelu", "kaiming_normal", **SMALL)
+    run = propagate(ACTIVATIONS["gelu"].value, "kaiming_normal", **SMALL)
+    assert run.activations == by_name.activations
+    assert run.gradients.median == pytest.approx(by_name.gradients.median, rel=1e-6)
+    assert run.gradients.expected == pytest.approx(by_name.gradients.expected, rel=1e-6)
+
+    def swung(x):
+        return x + np.sin(x)
+
+    assert propagate(swung, "lecun_normal", **SMALL).stack.name == "lecun_normal + swung"
+    for wrong in (lambda x: 1.0, math.tanh, lambda x: x > 0):
+        with pytest.raises(TypeError, match="array"):
+            propagate(wrong, "lecun_normal", **SMALL)
 
 
 @pytest.mark.parametrize("std", [1e3, 1e-3])
@@ -84,7 +153,7 @@ def test_a_signal_past_every_float_is_reported_as_infinite(activation, residual)
     sizes = run.activations
     assert sizes.median[-1] == math.inf
     assert sizes.expected[-1] == math.inf
-    assert sizes.verdict == "explodes at layer 1"
+    assert re.fullmatch(r"grows [\d.e+]+ times a layer, outside 0.5 to 2 from layer 1", sizes.verdict)
     first = sizes.median.index(math.inf)
     assert sizes.median[first - 1] > 1e300
     facts = json.loads(json.dumps(run.facts(), allow_nan=False))
@@ -100,7 +169,7 @@ def test_a_signal_below_every_float_is_reported_as_zero(activation):
     run = propagate(activation, Normal(std=1e-5), 120, 32, inputs=4, seeds=2)
     sizes = run.activations
     assert sizes.median[-1] == sizes.expected[-1] == 0.0
-    assert sizes.verdict == "vanishes at layer 1"
+    assert re.fullmatch(r"shrinks [\d.e-]+ times a layer, outside 0.5 to 2 from layer 1", sizes.verdict)
     assert 0 < sizes.median[sizes.median.index(0.0) - 1] < 1e-300
     assert run.gradients.median[0] == 0.0
 
@@ -127,12 +196,58 @@ def test_zero_weights_stop_everything_and_a_sigmoid_hides_it():
     run = propagate("relu", "zeros", **SMALL)
     assert run.activations.median[1:] == (0.0,) * 6
     assert run.gradients.median[:-1] == (0.0,) * 6
-    assert (run.activations.verdict, run.gradients.verdict) == ("vanishes at layer 1", "vanishes at layer 5")
-    assert run.lines()[-1] == "the signal vanishes at layer 1; the gradient vanishes at layer 5"
+    lost = "inputs can no longer be told apart from layer 1"
+    assert run.verdict == f"magnitude is 0 from layer 1; {lost}; gradient is 0 from layer 5; all units are one"
+    assert run.lines()[-1] == run.verdict
     run = propagate("sigmoid", "zeros", **SMALL)
     assert run.activations.median[1:] == (0.5,) * 6
     assert run.gradients.median[:-1] == (0.0,) * 6
     assert run.distinct_units == 1
+    assert run.verdict == f"magnitude holds; {lost}; gradient is 0 from layer 5; all units are one"
+    assert not run.holds
+
+
+def test_a_magnitude_that_holds_without_a_signal_is_not_called_one():
+    """Behind a sigmoid every input soon gives the same output, of magnitude 1/2."""
+    run = propagate("sigmoid", "xavier_normal", layers=12, width=128, inputs=64, seeds=3)
+    assert run.activations.verdict == "holds"
+    assert 1e-14 < run.spread.median[10] ** 2 < 1e-12
+    assert run.spread.median[10] == pytest.approx(run.spread.expected[10], rel=0.2)
+    assert run.inputs_verdict == "can no longer be told apart from layer 5"
+    assert run.correlation.median[5] > 1 - 2.0**-16 > run.correlation.median[4]
+    assert not run.holds
+
+
+def profile(*values, start=None):
+    return Profile(values, values, values, None) if start is None else Signal(values, values, values, None, start)
+
+
+@pytest.mark.parametrize(
+    ("correlations", "spreads", "lost"),
+    [
+        ((0.0, 1 - 2.0**-16), (1.0, 0.0), None),
+        ((0.0, 1 - 2.0**-17), (1.0, 0.0), 1),
+        ((0.0, 1.0), (1.0, 2.0**-9), 1),
+        ((0.0, 1.0), (1.0, 2.0**-8), None),  # by their lengths: of units that are one
+        ((0.0, math.nan), (1.0, 0.0), 1),
+        ((-0.01, -1.0), (1.0, math.inf), None),
+    ],
+)
+def test_inputs_are_lost_where_their_spread_is_below_a_share_of_the_magnitude(correlations, spreads, lost):
+    sizes = profile(1.0, 1.0, start=0)
+    told = profile(*correlations)
+    run = Propagation(
+        Stack("relu", "zeros", 1, 4), 1, 17, sizes, sizes, profile(*spreads, start=0), told, sizes, 4
+    )
+    assert run.lost == lost
+    assert run.holds is (lost is None)
+
+
+def test_equal_units_still_tell_inputs_apart_by_their_size():
+    run = propagate("relu", Constant(1 / 24), **SMALL)
+    assert run.correlation.median[-1] == pytest.approx(1)
+    assert run.verdict.endswith("all units are one")
+    assert "inputs can be told apart" in run.verdict
 
 
 @pytest.mark.parametrize("width", [24, 33, 40, 64])
@@ -165,7 +280,7 @@ def test_of_several_networks_the_one_with_the_fewest_distinct_units_counts():
 def test_deep_relu_networks_keep_the_second_moment_that_theory_expects():
     """The mean square over many seeds, not its median, meets the expectation: within six standard errors."""
     stack = Stack("relu", kaiming("normal"), layers=3, width=64, inputs=32)
-    squares = [stack.measure(seed).forward[-1][1] ** 2 for seed in range(200)]
+    squares = [stack.measure(seed).rms[-1] ** 2 for seed in range(200)]
     error = np.std(squares) / math.sqrt(len(squares))
     assert abs(np.mean(squares) - 1) < 6 * error
     assert error < 0.05
@@ -176,18 +291,22 @@ def test_deep_relu_networks_keep_the_second_moment_that_theory_expects():
     [
         ((1.0, 0.5, 2.0), 0, "holds"),
         ((2.0, 1.0, 4.0), 0, "holds"),
-        ((1.0, math.nextafter(0.5, 0), 1.0), 0, "vanishes at layer 1"),
-        ((1.0, 1.0, math.nextafter(2.0, 3)), 0, "explodes at layer 2"),
-        ((1.0, 3.0, 0.1), 0, "explodes at layer 1"),
-        ((1.0, math.inf), 0, "explodes at layer 1"),
-        ((1.0, 0.0), 0, "vanishes at layer 1"),
-        ((0.1, 0.2, 1.0), 2, "vanishes at layer 1"),
-        ((9.0, 1.5, 1.0), 2, "explodes at layer 0"),
+        ((1.0, math.nextafter(0.5, 0), 1.0), 0, "leaves 0.5 to 2 at layer 1 and comes back"),
+        ((1.0, 1.0, 2.25), 0, "grows 1.5 times a layer, outside 0.5 to 2 from layer 2"),
+        ((1.0, 3.0, 0.0625), 0, "shrinks 0.25 times a layer, outside 0.5 to 2 from layer 1"),
+        ((1.0, 4.0, math.inf), 0, "grows 4 times a layer, outside 0.5 to 2 from layer 1"),
+        ((1.0, math.inf), 0, "is past every float from layer 1"),
+        ((1.0, 0.0), 0, "is 0 from layer 1"),
+        ((0.0625, 0.2, 1.0), 2, "shrinks 0.25 times a layer, outside 0.5 to 2 from layer 1"),
+        ((9.0, 1.5, 1.0), 2, "grows 3 times a layer, outside 0.5 to 2 from layer 0"),
         ((9.0, 4.5, 9.0), 2, "holds"),
     ],
 )
-def test_the_verdict_is_the_first_layer_outside_half_to_twice_the_start(median, start, verdict):
-    assert Signal(median, median, median, None, start).verdict == verdict
+def test_the_verdict_is_the_growth_a_layer_and_where_it_leaves_half_to_twice_the_start(median, start, verdict):
+    """Six times over fifty layers is no explosion: the factor of a layer says how fast."""
+    signal = Signal(median, median, median, None, start)
+    assert signal.verdict == verdict
+    assert signal.holds is (verdict == "holds")
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
@@ -209,11 +328,27 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
         (("relu", "normal", 0), ValueError, "layers must be at least 1"),
         (("relu", "normal", 3, 0), ValueError, "width must be at least 1"),
         (("relu", "normal", 3.5), TypeError, "layers must be an integer"),
+        (("relu", "normal", 3, ()), ValueError, "at least one number of units"),
+        (("relu", "normal", 3, (4, 0)), ValueError, "width must be at least 1"),
     ],
 )
 def test_a_wrong_request_says_what_to_ask_instead(arguments, error, said):
     with pytest.raises(error, match=said):
         propagate(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"inputs": 1}, "inputs must be at least 2"),
+        ({"norm": "batch"}, 'norm is None, "rms" or "layer"'),
+        ({"width": (4, 8), "residual": True}, "has one width"),
+        ({"writes": "normal"}, "writes belongs to a residual stream"),
+    ],
+)
+def test_a_network_that_there_is_not_is_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        propagate("relu", "normal", 3, **{"width": 4, "inputs": 2, **options})
 
 
 def test_seeds_are_counted_and_end_where_seeds_do():
@@ -241,9 +376,13 @@ def test_every_name_means_what_the_function_of_that_name_fills(name):
 
 
 def test_a_network_that_fits_is_not_refused(monkeypatch):
-    """8 layers of 64: 8 * 64 * (64 + 32) float32s for a network, and RUN_BYTES for its run."""
+    """8 layers of 64: 8 * 64 * (64 + 32) float32s for a network, and RUN_BYTES for its run; more with a norm."""
     needed = 4 * 8 * 64 * (64 + 32) + experiments.RUN_BYTES
     monkeypatch.setattr(experiments, "_memory", lambda: float(needed))
     propagate("relu", "zeros", 8, 64, inputs=32, seeds=1)
     with pytest.raises(ValueError, match="take fewer"):
         propagate("relu", "zeros", 9, 64, inputs=32, seeds=1)
+    with pytest.raises(ValueError, match="take fewer"):
+        propagate("relu", "zeros", 8, 64, inputs=32, seeds=1, norm="rms")
+    with pytest.raises(ValueError, match="take fewer"):
+        propagate("relu", "zeros", 8, (64, 65), inputs=32, seeds=1)

@@ -65,7 +65,8 @@ def test_leaves_accumulate_exactly_once_a_pass(times):
         loss.backward(GraphRetention.RETAIN)
     assert gradient(x) == [times * 4.0, times * 32.0]
     x.zero_gradient()
-    assert x.gradient_snapshot() is None
+    assert gradient(x) == [0.0, 0.0]
+    assert not x.has_gradient
     loss.backward()
     assert gradient(x) == [4.0, 32.0]
 
@@ -128,7 +129,7 @@ def test_a_seed_of_another_shape_or_type_is_refused(seed):
     x = parameter([1.0, 2.0])
     with pytest.raises(TensorAutodiffError, match=r"the seed is a Tensor of the value's shape \(2,\)"):
         (x * x).backward_with_seed(seed)
-    assert x.gradient_snapshot() is None
+    assert not x.has_gradient
 
 
 def test_a_seed_that_is_not_finite_is_refused():
@@ -184,7 +185,7 @@ def test_a_graph_recorded_before_an_update_is_refused():
     w.assign(Tensor([5.0, 6.0]))
     with pytest.raises(TensorAutodiffError, match=r"mutated inputs: a leaf of shape \(2,\).*'multiply'"):
         loss.backward()
-    assert w.gradient_snapshot() is None
+    assert not w.has_gradient
     assert (before, w.value_snapshot()) == (Tensor([1.0, 2.0]), Tensor([5.0, 6.0]))
     (w * w).sum().backward()
     assert gradient(w) == [10.0, 12.0]
@@ -236,7 +237,7 @@ def test_a_gradient_that_is_not_finite_is_refused_by_the_name_of_its_rule(functi
     loss = function(x)
     with pytest.raises(TensorAutodiffError, match=said):
         loss.backward(GraphRetention.RETAIN)
-    assert x.gradient_snapshot() is None
+    assert not x.has_gradient
 
 
 def test_a_refused_pass_changes_no_leaf():
@@ -246,8 +247,8 @@ def test_a_refused_pass_changes_no_leaf():
     for _ in range(2):
         with pytest.raises(TensorAutodiffError, match="sqrt"):
             loss.backward()
-    assert x.gradient_snapshot() is None
-    assert y.gradient_snapshot() is None
+    assert not x.has_gradient
+    assert not y.has_gradient
 
 
 def test_accumulated_gradients_that_overflow_are_refused():
@@ -329,7 +330,7 @@ def run():
     leaf = TensorValue.parameter(Tensor([1.0]))
     end = chain(leaf, 1_000_000)
     {use}
-    print("done", end is None or end.item(), leaf.gradient_snapshot())
+    print("done", end is None or end.item(), leaf.gradient_snapshot() if leaf.has_gradient else None)
 
 sys.setrecursionlimit(200)
 threading.stack_size(256 * 1024)
@@ -371,3 +372,16 @@ def test_a_training_loop_keeps_no_old_graphs():
 def test_the_public_names():
     assert fastinit.GraphRetention is ad.GraphRetention
     assert all(hasattr(ad, name) for name in ad.__all__)
+
+
+def test_a_fresh_trainable_leaf_has_a_gradient_of_zeros_and_nothing_else_has_one():
+    """None says that there is no trainable leaf, not that no backward pass has come by."""
+    leaf, constant = parameter([[1.0, 2.0]]), TensorValue.constant(Tensor([[1.0, 2.0]]))
+    assert leaf.gradient_snapshot() == Tensor([[0.0, 0.0]])
+    assert constant.gradient_snapshot() is None
+    made = leaf * constant
+    assert made.gradient_snapshot() is None
+    made.sum().backward()
+    assert made.gradient_snapshot() is None
+    assert leaf.has_gradient
+    assert not parameter([1.0]).has_gradient

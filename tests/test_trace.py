@@ -1,6 +1,7 @@
 """The trace: a script that diffs or parses it must never read a number that was not written."""
 
 import dataclasses
+import hashlib
 import json
 from decimal import Decimal
 
@@ -17,7 +18,16 @@ from fastinit.lessons.trace import parse_trace, render_trace
 
 MEASURED = measure_populations()
 TEXT = render_trace(MEASURED)
-"""The trace of seed 17, which the first test compares with an independent computation."""
+"""The trace of seed 17, which the first tests compare with the published one and an independent computation."""
+
+PUBLISHED = "094f6429605483879980e93edee5df507a9a47461ae9e4931f5d06fbccf950ed"
+"""SHA-256 of parameter-initialization-v2 of seed 17, as its course (MIT licence) publishes it."""
+
+
+def test_the_trace_of_seed_17_is_the_published_one():
+    """A trace of that name with other bins or keys could be compared with no other program's."""
+    assert hashlib.sha256(TEXT.encode()).hexdigest() == PUBLISHED
+    assert parse_trace(TEXT) == rounded(MEASURED)
 
 
 def fixed(value):
@@ -29,11 +39,16 @@ def listed(values):
     return ",".join(map(fixed, values))
 
 
+def displayed(value):
+    text = f"{Decimal(fixed(value)).quantize(Decimal('0.0001')):f}"
+    return text.removeprefix("-") if not Decimal(text) else text
+
+
 def reference_trace(seed, alternate):
     """The lesson's lines, from weights drawn by numpy alone, exact fractions and decimals."""
     limits = {"zero": Decimal(0), "oversized": 2 * (Decimal(6) / 128).sqrt(), "xavier": (Decimal(6) / 128).sqrt()}
     factors = {"zero": 0, "oversized": 4, "xavier": 1}
-    edges = [Decimal(k) / 10 for k in range(-5, 6)]
+    edges = [Decimal(k) / 20 for k in range(-9, 10, 2)]
     lines = [
         "TRACE parameter-initialization-v2 BEGIN",
         "FIXTURE name=fixed-seed-width64 generator=splitmix64 mapping=top53-affine "
@@ -44,13 +59,19 @@ def reference_trace(seed, alternate):
         "width=0.100000000000 display-width=0.10 closure=left-closed-right-open-last-closed",
     ]
     for kind, weights in reference_weights(seed).items():
-        mean, variance, counts = exact(weights)
+        *numbers, counts = exact(weights)
+        numbers = dict(zip(("limit", "min", "max", "mean", "variance"), (limits[kind], *numbers), strict=True))
         lines.append(
-            f"DISTRIBUTION kind={kind} seed={'none' if kind == 'zero' else seed} limit={fixed(limits[kind])} "
-            f"mean={fixed(mean)} variance={fixed(variance)}"
+            f"DISTRIBUTION kind={kind} seed={'none' if kind == 'zero' else seed} "
+            + " ".join(f"{key}={fixed(value)}" for key, value in numbers.items())
+            + "".join(f" display-{key}={displayed(value)}" for key, value in numbers.items())
         )
-        percentages = listed(Decimal(100 * count) / 4096 for count in counts)
-        lines.append(f"HISTOGRAM kind={kind} counts={','.join(map(str, counts))} percentages={percentages}")
+        percent = [Decimal(100 * count) / 4096 for count in counts]
+        lines.append(
+            f"HISTOGRAM kind={kind} counts={','.join(map(str, counts))} bar-percent={listed(percent)} "
+            f"display-percent={','.join(str(each.quantize(Decimal('0.1'))) for each in percent)} "
+            "underflow=0 overflow=0"
+        )
     lines.append(f"PAIRING seed={seed} base-draws-equal=yes oversized-to-xavier-limit=2.000000000000")
     for kind, factor in factors.items():
         variances = [factor**layer for layer in range(5)]
@@ -72,7 +93,10 @@ def test_every_byte_follows_from_an_independent_computation(seed, alternate):
 def rounded(found):
     """The populations with their measurements rounded to 12 decimals."""
     members = tuple(
-        dataclasses.replace(p, mean=float(fixed(p.mean)), variance=float(fixed(p.variance))) for p in found.members
+        dataclasses.replace(
+            p, **{name: float(fixed(getattr(p, name))) for name in ("min", "max", "mean", "variance")}
+        )
+        for p in found.members
     )
     return dataclasses.replace(found, members=members)
 
@@ -89,7 +113,7 @@ numbers = st.one_of(
     st.sampled_from([0.0, -0.0, -1e-13, 5e-13, -5e-13, 5e-324, 999.999999999999]),
 )
 seeds = st.integers(0, 2**64 - 1)
-counts = st.lists(st.integers(0, 4096), min_size=9, max_size=9).map(
+counts = st.lists(st.integers(0, 4096), min_size=10, max_size=10).map(
     lambda cuts: tuple(b - a for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), 4096], strict=True))
 )
 
@@ -98,18 +122,15 @@ counts = st.lists(st.integers(0, 4096), min_size=9, max_size=9).map(
 def any_populations(draw):
     """Populations of any seed with any measurements."""
     seed = draw(seeds)
-    members = tuple(
-        dataclasses.replace(
-            p,
-            seed=None if p.kind == "zero" else seed,
-            mean=draw(numbers),
-            variance=draw(numbers),
-            counts=draw(counts),
-        )
-        for p in MEASURED.members
-    )
+    members = []
+    for p in MEASURED.members:
+        below, *inside, above = draw(counts)
+        measured = {name: draw(numbers) for name in ("min", "max", "mean", "variance")}
+        taken = {} if p.kind == "zero" else {"seed": seed}
+        bins = {"counts": tuple(inside), "underflow": below, "overflow": above}
+        members.append(dataclasses.replace(p, **taken, **measured, **bins))
     flags = [draw(st.booleans()) for _ in range(3)]
-    return Populations(seed, draw(seeds), members, flags[0], MEASURED.limit_ratio, flags[1], flags[2])
+    return Populations(seed, draw(seeds), tuple(members), flags[0], MEASURED.limit_ratio, flags[1], flags[2])
 
 
 @given(any_populations())
@@ -117,6 +138,16 @@ def test_whatever_was_measured_is_read_back(found):
     text = render_trace(found)
     assert "-0.000000000000" not in text
     assert parse_trace(text) == rounded(found)
+    assert render_trace(parse_trace(text)) == text
+
+
+def test_a_caption_is_rounded_from_the_number_beside_it():
+    """Rounded from the measurement itself it could contradict the 12 decimals that a reader has."""
+    zero, *others = MEASURED.members
+    found = dataclasses.replace(MEASURED, members=(dataclasses.replace(zero, mean=0.00005 - 1e-14), *others))
+    text = render_trace(found)
+    assert "mean=0.000050000000 " in text
+    assert "display-mean=0.0001 " in text
     assert render_trace(parse_trace(text)) == text
 
 
@@ -142,7 +173,7 @@ def without(number):
 
 
 PAIRING = TEXT.splitlines()[9]
-ZERO_MEAN = "mean=0.000000000000"
+ZERO_MEAN = " mean=0.000000000000"
 MEAN = "mean=-0.003369028566"
 REPLACED = [
     ("an empty line", "\nPAIRING", "\n\nPAIRING", "line 10: expected PAIRING, got ''"),
@@ -150,7 +181,7 @@ REPLACED = [
     ("another version", "-v2 BEGIN", "-v3 BEGIN", "line 1: expected TRACE parameter-initialization-v2 BEGIN"),
     ("a longer kind", "PAIRING ", "PAIRINGS ", "line 10: expected PAIRING, got 'PAIRINGS"),
     ("DOS newlines", "\n", "\r\n", "line 1: expected TRACE"),
-    ("a key too few", f" {ZERO_MEAN}", "", "line 4: key 'mean' is missing; DISTRIBUTION has kind,"),
+    ("a key too few", ZERO_MEAN, "", "line 4: key 'mean' is missing; DISTRIBUTION has kind,"),
     ("an unknown key", " generator=", " engine=", "line 2: unknown key 'engine'; FIXTURE has name,"),
     ("a key twice", " fan-out=64", " fan-in=64", "line 2: key 'fan-in' occurs twice"),
     ("no key", " closure=left", " left", "line 3: 'left-closed-right-open-last-closed' is not key=value"),
@@ -160,22 +191,34 @@ REPLACED = [
     ("another kind", "PROPAGATION kind=xavier", "PROPAGATION kind=zero", "line 13: the rest of the trace makes"),
     (
         "a count too few",
-        "=0,0,0,0,0,4096,",
         "=0,0,0,0,4096,",
-        "line 5: expected 10 counts that sum to 4096, got 9 ",
+        "=0,0,0,4096,",
+        "line 5: expected 9 counts that sum to 4096 with underflow and overflow, got 8 ",
     ),
     (
         "a wrong sum",
-        "counts=152,",
-        "counts=153,",
-        "line 7: expected 10 counts that sum to 4096, got 10 that sum to 4",
+        "counts=409,",
+        "counts=410,",
+        "line 7: expected 9 counts that sum to 4096 with underflow and overflow, got 9 that sum to 4097",
     ),
-    ("a negative count", "counts=152,522", "counts=-1,675", "line 7: expected a whole number, got '-1'"),
+    ("a negative count", "counts=409,498", "counts=-1,908", "line 7: expected a whole number, got '-1'"),
     (
         "counts moved",
-        "counts=152,522",
-        "counts=153,521",
-        "line 7: the rest of the trace makes it percentages=3.735",
+        "counts=409,498",
+        "counts=410,497",
+        "line 7: the rest of the trace makes it bar-percent=10.009",
+    ),
+    (
+        "a count below the bins",
+        "underflow=0",
+        "underflow=1",
+        "line 5: expected 9 counts that sum to 4096 with underflow and overflow, got 9 that sum to 4097",
+    ),
+    (
+        "another caption",
+        "display-min=-0.4330",
+        "display-min=-0.4331",
+        "line 6: the rest of the trace makes it disp",
     ),
     ("a variance too few", "16.000000000000,", "", "line 12: the rest of the trace makes it variances=1"),
     (
@@ -214,12 +257,12 @@ REPLACED = [
         "s=1,4,17",
         "line 12: the rest of the trace makes it display-variances=1,4,16",
     ),
-    ("a word for a number", ZERO_MEAN, "mean=none", "line 4: expected a float64 with 12 decimals"),
+    ("a word for a number", ZERO_MEAN, " mean=none", "line 4: expected a float64 with 12 decimals"),
     ("eleven decimals", MEAN, MEAN[:-1], "line 8: expected a float64 with 12 decimals"),
     ("thirteen decimals", MEAN, MEAN + "0", "line 8: expected a float64 with 12 decimals"),
-    ("negative zero", ZERO_MEAN, "mean=-0.000000000000", "line 4: expected a float64 with 12 decimals"),
-    ("infinite", ZERO_MEAN, "mean=inf", "line 4: expected a float64 with 12 decimals"),
-    ("not a number", ZERO_MEAN, "mean=nan", "line 4: expected a float64 with 12 decimals"),
+    ("negative zero", ZERO_MEAN, " mean=-0.000000000000", "line 4: expected a float64 with 12 decimals"),
+    ("infinite", ZERO_MEAN, " mean=inf", "line 4: expected a float64 with 12 decimals"),
+    ("not a number", ZERO_MEAN, " mean=nan", "line 4: expected a float64 with 12 decimals"),
     ("digits no float64 has", MEAN, "mean=1234567890123.003369028566", "line 8: expected a float64 with 12"),
     ("half an answer", "same-seed-equal=yes", "same-seed-equal=maybe", "line 14: expected yes or no, got 'maybe'"),
     (

@@ -130,12 +130,15 @@ def as_finite(value: SupportsFloat, what: str) -> float:
     return number
 
 
-def as_choice(value: object, choices: Collection[str], what: str) -> str:
-    """Return `value` if it is one of the names in `choices`; else a ValueError that suggests the nearest."""
+def as_choice(value: object, choices: Collection[str], what: str, likeness: float = 0.5) -> str:
+    """Return `value` if it is one of the names in `choices`; else a ValueError that suggests the nearest.
+
+    `likeness`, from 0 to 1: how near a name must be to be suggested.
+    """
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a str, got {value!r} ({type(value).__name__})")
     if value not in choices:
-        near = difflib.get_close_matches(value.lower(), choices, 1, 0.5)
+        near = difflib.get_close_matches(value.lower(), choices, 1, likeness)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(f"unknown {what} {value!r}; {hint}expected one of {', '.join(choices)}")
     return value

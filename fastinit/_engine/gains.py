@@ -27,15 +27,51 @@ _NO_PARAMETER = {
     "silu": 2.0,
     "swish": 2.0,
     "selu": 0.5625,  # 9/16
+    "celu": 1.550518808067927,
+    "gelu_tanh": 2.0,
+    "hardswish": 3.015978274654053,
+    "hardtanh": 1.9377646163142264,
+    "mish": 2.210715729937989,
+    "quick_gelu": 2.0,
+    "relu6": 2.000000007698918,
     "softplus": 1.0854865029883434,
+    "softsign": 5.46406222364552,
 }
 """activation -> squared gain; `gain` has the sources."""
 
-_RECTIFIERS = {"leaky_relu": (0.01, 1.0), "elu": (1.0, 0.2898908349858477)}
+_RECTIFIERS = {"leaky_relu": (0.01, 1.0), "prelu": (0.25, 1.0), "elu": (1.0, 0.2898908349858477)}
 """activation -> its default parameter, and the moment of its negative side (see fi_rectifier_scale)."""
 
 ACTIVATION_NAMES = (*_NO_PARAMETER, *_RECTIFIERS)
 """Every activation that has a gain."""
+
+CONVENTIONAL = frozenset(("sigmoid", "tanh", "selu", "gelu", "gelu_tanh", "quick_gelu", "silu", "swish"))
+"""Activations whose gain is a convention; that of the others is computed, ``1 / E[f(z)**2]`` squared."""
+
+_GATES = {"glu": "sigmoid", "swiglu": "silu", "geglu": "gelu", "reglu": "relu"}
+"""Layers that multiply two projections -> the activation of one of them."""
+
+_OTHERS = frozenset(
+    ("crelu", "hard_shrink", "hard_sigmoid", "hardshrink", "hardsigmoid", "log_sigmoid", "log_softmax",
+     "logsigmoid", "maxout", "relu2", "rrelu", "soft_shrink", "softmax", "softmin", "softshrink", "squared_relu",
+     "squareplus", "tanh_shrink", "tanhshrink", "threshold")
+)  # fmt: skip
+"""Functions of other libraries that are not here, and must not pass for misspelt names of those that are."""
+
+
+def as_activation_name(name: object) -> str:
+    """Return the name of an activation that has a gain; an error suggests a name, never another function."""
+    if isinstance(name, str) and name in _GATES:
+        raise ValueError(
+            f"{name} is a layer, {_GATES[name]}(x @ W) * (x @ V), not a function of one number, so it has no "
+            f"gain: take {_GATES[name]}'s for W, and linear's for V"
+        )
+    if isinstance(name, str) and name in _OTHERS:
+        raise ValueError(
+            f"{name} is not among the activations here; pass the function itself to fastinit.recommend or "
+            f"fastinit.computed_gain. Known by name: {', '.join(ACTIVATION_NAMES)}"
+        )
+    return as_choice(name, ACTIVATION_NAMES, "activation", 0.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +139,7 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
 
 def squared_gain(activation: str, a: float | None = None) -> float:
     """Return the square of `gain`: the `scale` of a variance scaling."""
-    if as_choice(activation, ACTIVATION_NAMES, "activation") in _RECTIFIERS:
+    if as_activation_name(activation) in _RECTIFIERS:
         default, moment = _RECTIFIERS[activation]
         return _core.rectifier_scale(default if a is None else as_finite(a, "a"), moment)
     if a is not None:
@@ -120,10 +156,11 @@ def gain(activation: str, a: float | None = None) -> float:
     Parameters
     ----------
     activation : str
-        linear, conv1d to conv3d, conv_transpose1d to conv_transpose3d, sigmoid, tanh, relu, leaky_relu, gelu,
-        silu (or swish), selu, elu, softplus.
+        linear, conv1d to conv3d, conv_transpose1d to conv_transpose3d, sigmoid, tanh, relu, leaky_relu, prelu,
+        relu6, gelu, gelu_tanh, quick_gelu, silu (or swish), mish, hardswish, selu, elu, celu, softplus, hardtanh,
+        softsign.
     a : float, optional
-        The negative slope of leaky_relu (0.01), the alpha of elu (1).
+        The negative slope of leaky_relu (0.01) and prelu (0.25), the alpha of elu (1).
 
     Returns
     -------
@@ -140,11 +177,15 @@ def gain(activation: str, a: float | None = None) -> float:
     He et al. (2015), eq. 10: signals keep their second moment where the squared gain is ``1 / E[f(z)**2]``, z a
     standard normal. That gives *relu* 2 and *leaky_relu* ``2 / (1 + a**2)`` (eq. 15); *elu*
     ``2 / (1 + 0.28989 * alpha**2)``, 1.5505 for alpha 1, where 0.28989 is
-    ``2 * (e**2 * Phi(-2) - 2 * e**0.5 * Phi(-1)) + 1``; *softplus* 1.0855, by quadrature.
-    *linear*, convolutions and *sigmoid* 1 (Glorot and Bengio, 2010, near the origin); *tanh* 5/3 (LeCun et al.,
-    1998, "Efficient BackProp"; torch) and *selu* 3/4 (torch): the last is what was found stable in practice;
-    for the fixed point of Klambauer et al. (2017) take linear. *gelu* and *silu* take relu's by convention;
-    the equation above would give 2.3517 and 2.8108.
+    ``2 * (e**2 * Phi(-2) - 2 * e**0.5 * Phi(-1)) + 1``, and so *celu*, for alpha 1. By quadrature *softplus*
+    1.0855, *mish* 2.2107, *hardswish* 3.0160, *relu6* 2.0000, *hardtanh* 1.9378, *softsign* 5.4641. *linear* and
+    convolutions 1.
+
+    By convention, not from that equation: *sigmoid* 1 (Glorot and Bengio, 2010, near the origin); *tanh* 5/3
+    (LeCun et al., 1998, "Efficient BackProp"; torch) and *selu* 3/4 (torch): the last is what was found stable in
+    practice; for the fixed point of Klambauer et al. (2017) take linear. *gelu*, *gelu_tanh*, *quick_gelu* and
+    *silu* take relu's; the equation would give gelu and silu 2.3517 and 2.8108, the others 2.3519 and 2.3699.
+    `computed_gain` solves it for any function.
 
     Examples
     --------
@@ -156,8 +197,8 @@ def gain(activation: str, a: float | None = None) -> float:
     >>> fastinit.gain("rleu")
     Traceback (most recent call last):
     ValueError: unknown activation 'rleu'; did you mean 'relu'? expected one of linear, conv1d, conv2d, conv3d, \
-conv_transpose1d, conv_transpose2d, conv_transpose3d, sigmoid, tanh, relu, gelu, silu, swish, selu, softplus, \
-leaky_relu, elu
+conv_transpose1d, conv_transpose2d, conv_transpose3d, sigmoid, tanh, relu, gelu, silu, swish, selu, celu, \
+gelu_tanh, hardswish, hardtanh, mish, quick_gelu, relu6, softplus, softsign, leaky_relu, prelu, elu
     """
     _, std, _, _ = _core.scale(squared_gain(activation, a), 1.0, _core.FAN, 1.0)
     return std

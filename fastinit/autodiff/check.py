@@ -143,11 +143,8 @@ def _gradients(result: TensorValue, leaves: list[TensorValue], weight: Array) ->
     for leaf in leaves:
         leaf.zero_gradient()
     result.backward_with_seed(Tensor(weight), GraphRetention.RETAIN)
-    found = [leaf.gradient_snapshot() for leaf in leaves]
-    return [
-        np.zeros(leaf.shape) if gradient is None else gradient.values
-        for leaf, gradient in zip(leaves, found, strict=True)
-    ]
+    found = (leaf.gradient_snapshot() for leaf in leaves)
+    return [gradient.values for gradient in found if gradient is not None]  # of a trainable leaf it never is
 
 
 def _differences(

@@ -84,12 +84,19 @@ class Node:
         """Return the value as it is now; later updates do not change the snapshot."""
         return self.value
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether a backward pass has reached this leaf since its gradient was last zero."""
+        return self._gradient is not None
+
     def gradient_snapshot(self) -> Tensor | None:
-        """Return the accumulated gradient as it is now, or None where there is none."""
-        return None if self._gradient is None else Tensor.of_finite(self._gradient)
+        """Return the gradient accumulated so far, zeros before any; None where there is no trainable leaf."""
+        if not self._trainable:
+            return None
+        return Tensor.of_finite(np.zeros(self.shape) if self._gradient is None else self._gradient)
 
     def zero_gradient(self) -> None:
-        """Forget the accumulated gradient; the next backward pass starts from none."""
+        """Set the accumulated gradient to zero."""
         self._gradient = None
 
     def assign(self, tensor: Tensor) -> None:

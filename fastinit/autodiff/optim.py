@@ -66,7 +66,7 @@ class _Optimizer:
         moves = {}
         for name, leaf in self._leaves.items():
             gradient = leaf.gradient_snapshot()
-            if gradient is not None:
+            if leaf.has_gradient and gradient is not None:
                 with np.errstate(all="ignore"):  # a value that is not finite is refused by name below
                     change, slots = self._change(gradient.values, self._state[name])
                     moves[name] = _moved(name, leaf.value.values, change), slots

@@ -46,7 +46,7 @@ class TensorValue(Node):
     >>> import fastinit
     >>> leaf = fastinit.TensorValue.parameter(fastinit.Tensor([1.0, 2.0]))
     >>> leaf.shape, leaf.is_trainable, leaf.gradient_snapshot()
-    ((2,), True, None)
+    ((2,), True, Tensor([0., 0.]))
     >>> loss = (3 * leaf**2).sum()
     >>> loss.item()
     15.0

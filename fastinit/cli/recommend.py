@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from .options import one_thread_a_product
 from .printing import deliver
 
 
@@ -16,7 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the initializer and the reason."""
+    """Measure, and print the initializer, the network in which it holds, and the reason."""
+    one_thread_a_product()
     from ..lessons.advice import recommend  # noqa: PLC0415
 
     return deliver(options, recommend(options.activation, options.residual_layers))

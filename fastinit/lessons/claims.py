@@ -21,13 +21,14 @@ from .._engine.gains import xavier_scale
 from .._engine.generator import SplitMix64, stream_for
 from .._engine.streams import GAMMA_INVERSE
 from ..autodiff import SGD, Tensor
-from ..functions import initialize
+from ..functions import initialize, normal
 from ..initializers import ZEROS, Initializer, Normal, kaiming, xavier
 from ..parameters import NamedParameter, NamedParameters
 from ..propagation import lesson_run
 from ..views.result import Result
 from ..views.table import Table
 from .digits import CLASSES, Digits, Floats, load_digits
+from .forward_pass import FirstPass, first_pass
 from .network import epochs_of, forward, initial, run
 from .training import HIDDEN, STARTS
 
@@ -73,6 +74,8 @@ class Claims(Result):
         Of all weights.
     claims : tuple of Claim
         The statements.
+    first_pass : FirstPass
+        One image on its first way through the network.
     fan_tables : tuple of Table
         The network's figures and the convolution's, as `fan_tables` returns them.
     """
@@ -80,21 +83,23 @@ class Claims(Result):
     source: str
     seed: int
     claims: tuple[Claim, ...]
+    first_pass: FirstPass
     fan_tables: tuple[Table, ...]
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the statements, the network's figures and the convolution's."""
+        """Return the statements, the first pass, the network's figures and the convolution's."""
         rows = tuple((c.said, c.measured, "holds" if c.holds else "does not hold", c.instead) for c in self.claims)
         caption = f"Said and measured, on {self.source}, seed {self.seed}"
-        return (Table(caption, ("said", "measured", "verdict", "what is so"), rows), *self.fan_tables)
+        said = Table(caption, ("said", "measured", "verdict", "what is so"), rows)
+        return (said, *self.first_pass.tables(), *self.fan_tables)
 
     def lines(self) -> list[str]:
-        """Return the statements in paragraphs, then the tables of fans."""
+        """Return the statements in paragraphs, then the tables of the first pass and of fans."""
         lines = []
         for claim in self.claims:
             verdict = "holds" if claim.holds else "does not hold"
             lines += [f"said:     {claim.said}", f"measured: {claim.measured}", f"{verdict}: {claim.instead}", ""]
-        for table in self.fan_tables:
+        for table in (*self.first_pass.tables(), *self.fan_tables):
             lines += [table.caption, *table.lines(), ""]
         return lines[:-1]
 
@@ -104,6 +109,7 @@ class Claims(Result):
             "source": self.source,
             "seed": self.seed,
             "claims": [asdict(claim) for claim in self.claims],
+            "first_pass": self.first_pass.facts(),
             "fans": [
                 dict(zip(table.columns, row, strict=True)) for table in self.fan_tables for row in table.rows
             ],
@@ -133,7 +139,7 @@ def check_claims(
     Returns
     -------
     Claims
-        The statements with their verdicts, and the tables of fans.
+        The statements with their verdicts, the first pass, and the tables of fans.
 
     Raises
     ------
@@ -152,15 +158,17 @@ def check_claims(
     seed = as_u64(seed, "seed")
     if digits is None:
         digits = load_digits()
-    on_the_data = (_pixels, _large_weights, _small_weights, _equal_weights, _zero_weights, _one_zero_weight)
-    on_the_draws = (_draws, _within, _ten_layers, _half_a_layer, _sigmoid_stack)
-    checks: list[Callable[[int], Claim]] = [*(partial(check, digits) for check in on_the_data), *on_the_draws]
+    on_pixels = (_pixels, _unit_variance, _large_weights, _small_weights)
+    on_training = (_equal_weights, _zero_weights, _one_zero_weight)
+    on_draws = (_draws, _within, _ten_layers, _half_a_layer, _sigmoid_stack)
+    on_digits = [partial(check, digits) for check in on_pixels + on_training]
+    checks: list[Callable[[int], Claim]] = [*on_digits, *on_draws]
     claims = []
     for check in checks:
         claims.append(check(seed))
         if progress is not None:
             progress(len(claims), len(checks), "")
-    return Claims(digits.source, seed, tuple(claims), fan_tables())
+    return Claims(digits.source, seed, tuple(claims), first_pass(digits, seed), fan_tables())
 
 
 def fan_tables() -> tuple[Table, Table]:
@@ -214,6 +222,23 @@ def _pixels(digits: Digits, _seed: int) -> Claim:
         measured=f"mean {pixels.mean():.4f}, variance {pixels.var():.4f}, second moment {(pixels**2).mean():.4f}",
         holds=bool(abs(pixels.var() - 1) < 0.05),
         instead="numbers in [0, 1] have a variance of at most 1/4; a layer carries on their second moment",
+    )
+
+
+def _unit_variance(digits: Digits, seed: int) -> Claim:
+    inputs = normal((1000, digits.pixels), stream_for(seed, "claims.inputs"))
+    weight = initialize((digits.pixels, HIDDEN), stream_for(seed, "layer.0.weight"), STARTS["N(0, 1)"])
+    factor = float(np.var(inputs @ weight) / np.var(inputs))
+    xavier_start, unit, _ = first_pass(digits, seed).passes
+    return Claim(
+        said="784 inputs of variance 1 and weights of variance 1 give an output variance of 784",
+        measured=(
+            f"inputs from N(0, 1): variance x {factor:.0f}; the pixels: second moment x {unit.factor:.0f}, and a "
+            f"mean loss of {unit.mean_loss:.1f} (Xavier: x {xavier_start.factor:.2f}, and "
+            f"{xavier_start.mean_loss:.2f}; even guesses: {math.log(CLASSES):.2f})"
+        ),
+        holds=bool(abs(factor / digits.pixels - 1) < 0.2),
+        instead="784 times 1: logits become so large that a wrong one costs tens, far above even guesses",
     )
 
 
@@ -429,11 +454,14 @@ def _sigmoid_stack(seed: int) -> Claim:
     return Claim(
         said="Xavier with sigmoid is stable: magnitude about 1.0 at layer 50",
         measured=(
-            f"rms {rms:.3f} at layer 50; gradients at the input are {gradient:.1g} times those at layer 50 "
-            f"({run.stack.layers} x {run.stack.width})"
+            f"rms {rms:.3f} at layer 50; inputs {run.inputs_verdict}; gradients at the input are {gradient:.1g} "
+            f"times those at layer 50 ({run.stack.layers} x {run.stack.width})"
         ),
-        holds=bool(abs(rms - 1) < 0.1 and gradient > 0.01),
-        instead="activations sit near 0.5, a sigmoid's middle; its slope is at most 1/4, and gradients vanish",
+        holds=bool(abs(rms - 1) < 0.1 and run.lost is None and gradient > 0.01),
+        instead=(
+            "activations sit near 0.5, a sigmoid's middle, whatever the input; its slope is at most 1/4, and what "
+            "tells inputs apart vanishes as gradients do"
+        ),
     )
 
 
@@ -442,7 +470,8 @@ def _sigmoid_stack(seed: int) -> Claim:
 
 def _gradient(parameter: NamedParameter) -> Floats:
     gradient = parameter.tensor.gradient_snapshot()
-    return gradient.values if gradient is not None else np.zeros(parameter.tensor.shape)
+    assert gradient is not None, "a parameter is a trainable leaf"
+    return gradient.values
 
 
 def _rms(values: Floats) -> float:

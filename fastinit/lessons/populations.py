@@ -31,14 +31,16 @@ LAYERS = 4
 """Layers that the expected variance is followed through."""
 INPUT_VARIANCE = 1.0
 """Of the signal before the first layer."""
-EDGES = tuple(k / 10 for k in range(-5, 6))
-"""Of the ten bins. Each is the float64 nearest to its decimal; ``-0.5 + 0.1 * k`` would miss five of them."""
+EDGES = tuple(k / 20 for k in range(-9, 10, 2))
+"""Of the nine bins, -0.45 to 0.45: the middle one is around 0. Each is the float64 nearest to its decimal."""
 FACTORS = {"zero": 0.0, "oversized": 2.0, "xavier": 1.0}
 """kind of population -> the factor on Xavier's limit."""
 TRACE = "parameter-initialization-v2"
-"""Name and version of the trace."""
+"""Name and version of the trace: a published format, with a published text for seed 17."""
 DECIMALS = "z.12f"
 """How the trace writes numbers; z: no -0.000000000000."""
+DISPLAYED = "z.4f"
+"""How it writes them once more, for a caption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,12 @@ class Population:
         Of its draws; None where it takes none.
     limit : float
         All weights lie in [-limit, limit).
-    mean, variance : float
+    min, max, mean, variance : float
         Measured: of the stored weights, the variance about that mean and divided by their number.
     counts : tuple of int
         Weights a bin of `EDGES`; a bin holds its left edge, the last one both.
+    underflow, overflow : int
+        Weights below the first bin, and above the last.
     expected_variances : tuple of float
         Expected, not measured: of a signal before any layer and after each of `LAYERS` linear layers with
         independent weights of the variance that `limit` stands for.
@@ -65,9 +69,13 @@ class Population:
     kind: str
     seed: int | None
     limit: float
+    min: float
+    max: float
     mean: float
     variance: float
     counts: tuple[int, ...]
+    underflow: int
+    overflow: int
     expected_variances: tuple[float, ...]
 
     @property
@@ -141,8 +149,8 @@ class Populations(Result):
         return Table(
             f"Measured: the {WIDTH**2} weights of each matrix. The target is the variance of the distribution "
             "they are drawn from; one finite matrix need not meet it.",
-            ("population", "limit", "mean", "variance", "target variance"),
-            tuple((p.kind, p.limit, p.mean, p.variance, p.limit**2 / 3) for p in self.members),
+            ("population", "limit", "min", "max", "mean", "variance", "target variance"),
+            tuple((p.kind, p.limit, p.min, p.max, p.mean, p.variance, p.limit**2 / 3) for p in self.members),
         )
 
     def _histograms(self) -> Table:
@@ -155,7 +163,7 @@ class Populations(Result):
 
     def _bin(self, b: int) -> tuple[str | float, ...]:
         cells = (cell for p in self.members for cell in (p.counts[b], p.percentages[b]))
-        return (f"{EDGES[b]:.1f} to {EDGES[b + 1]:.1f}", *cells)
+        return (f"{EDGES[b]:.2f} to {EDGES[b + 1]:.2f}", *cells)
 
     def _expected(self) -> Table:
         return Table(
@@ -201,15 +209,18 @@ def _binning() -> str:
 
 
 def _distribution(p: Population) -> str:
-    seed = "none" if p.seed is None else p.seed
-    return (
-        f"DISTRIBUTION kind={p.kind} seed={seed} limit={p.limit:{DECIMALS}} mean={p.mean:{DECIMALS}} "
-        f"variance={p.variance:{DECIMALS}}"
-    )
+    numbers = {"limit": p.limit, "min": p.min, "max": p.max, "mean": p.mean, "variance": p.variance}
+    exact = " ".join(f"{key}={value:{DECIMALS}}" for key, value in numbers.items())
+    # rounded from what the trace says: a reader has no more digits
+    displayed = " ".join(f"display-{key}={round(value, 12):{DISPLAYED}}" for key, value in numbers.items())
+    return f"DISTRIBUTION kind={p.kind} seed={'none' if p.seed is None else p.seed} {exact} {displayed}"
 
 
 def _histogram(p: Population) -> str:
-    return f"HISTOGRAM kind={p.kind} counts={_joined(p.counts)} percentages={_joined(p.percentages, DECIMALS)}"
+    return (
+        f"HISTOGRAM kind={p.kind} counts={_joined(p.counts)} bar-percent={_joined(p.percentages, DECIMALS)} "
+        f"display-percent={_joined(p.percentages, '.1f')} underflow={p.underflow} overflow={p.overflow}"
+    )
 
 
 def _propagation(p: Population) -> str:
@@ -252,7 +263,7 @@ def measure_populations(seed: SupportsIndex = 17, alternate_seed: SupportsIndex 
     >>> found = measure_populations()
     >>> zero, oversized, xavier = found.members
     >>> zero.counts
-    (0, 0, 0, 0, 0, 4096, 0, 0, 0, 0)
+    (0, 0, 0, 0, 4096, 0, 0, 0, 0)
     >>> f"{xavier.variance:.6f} measured, {1 / 64:.6f} the target"
     '0.015801 measured, 0.015625 the target'
     >>> oversized.variance / xavier.variance
@@ -264,8 +275,7 @@ def measure_populations(seed: SupportsIndex = 17, alternate_seed: SupportsIndex 
     other = (first + 1) % U64_LIMIT if alternate_seed is None else as_u64(alternate_seed, "alternate_seed")
     weights = {kind: _weights(kind, first) for kind in FACTORS}
     members = {
-        kind: population(kind, first, *mean_and_variance(matrix), histogram(matrix))
-        for kind, matrix in weights.items()
+        kind: population(kind, first, **moments(matrix), **histogram(matrix)) for kind, matrix in weights.items()
     }
     xavier = weights["xavier"].tobytes()
     return Populations(
@@ -289,35 +299,40 @@ def _initializer(kind: str) -> Initializer:
     return VarianceScaling(factor**2, "fan_avg", "uniform") if factor else ZEROS
 
 
-def population(kind: str, seed: int, mean: float, variance: float, counts: tuple[int, ...]) -> Population:
-    """Return a population: the given measurements, and the seed, limit and variances that its kind implies."""
+def population(kind: str, seed: int, **measured: Any) -> Population:
+    """Return a population: what was measured of it, and the seed, limit and variances that its kind implies."""
     distribution = _initializer(kind).for_shape((WIDTH, WIDTH))
     return Population(
         kind=kind,
         seed=seed if distribution.draws_per_weight else None,
         limit=distribution.support[1],
-        mean=mean,
-        variance=variance,
-        counts=counts,
         expected_variances=expected_variances(FACTORS[kind] ** 2 * xavier_scale(WIDTH, WIDTH).target_variance),
+        **measured,
     )
 
 
-def mean_and_variance(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return the mean, and the mean squared deviation from it (two passes; divided by n, not n - 1)."""
+def moments(values: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Return the extremes, the mean, and the variance about it (two passes; divided by n, not n - 1)."""
     mean = math.fsum(values.flat) / values.size
-    return mean, math.fsum(((values - mean) ** 2).flat) / values.size
+    return {
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "mean": mean,
+        "variance": math.fsum(((values - mean) ** 2).flat) / values.size,
+    }
 
 
-def histogram(values: npt.NDArray[np.float64]) -> tuple[int, ...]:
-    """Count `values` in the bins of `EDGES`; ValueError where one is in no bin."""
+def histogram(values: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """Count `values` in the bins of `EDGES`, below the first and above the last; ValueError for a NaN."""
     counts, _ = np.histogram(values, EDGES)
-    outside = values.size - int(counts.sum())
-    if outside:
-        raise ValueError(
-            f"{outside} of {values.size} values are in no bin; the bins go from {EDGES[0]} to {EDGES[-1]}"
-        )
-    return tuple(counts.tolist())
+    missing = int(np.count_nonzero(np.isnan(values)))
+    if missing:
+        raise ValueError(f"{missing} of {values.size} values are NaN and belong in no bin")
+    return {
+        "counts": tuple(counts.tolist()),
+        "underflow": int(np.count_nonzero(values < EDGES[0])),
+        "overflow": int(np.count_nonzero(values > EDGES[-1])),
+    }
 
 
 def expected_variances(weight_variance: float) -> tuple[float, ...]:

@@ -69,10 +69,10 @@ def page(found: Populations) -> str:
             "Oversized and Xavier weights have the same draws and differ in scale only; zero weights take none.",
             pages.Figure(
                 found.figure(),
-                "Left, measured: the stored weights of three matrices on the same ten bins, as counts and shares; "
-                "each panel has a vertical scale of its own. Right, only expected: the variance of a signal of "
-                "variance 1 through independent linear layers of such weights. No signal was sent through the "
-                "matrices on the left.",
+                "Left, measured: the stored weights of three matrices on the same nine bins, as counts and "
+                "shares; each panel has a vertical scale of its own. Right, only expected: the variance of a "
+                "signal of variance 1 through independent linear layers of such weights. No signal was sent "
+                "through the matrices on the left.",
             ),
             *found.tables(),
         ),

@@ -1,8 +1,8 @@
 """The trace of the populations: written as one text, and read back.
 
 `Populations.lines` alone says which lines and keys a trace has: `parse_trace` takes them from there, and accepts
-nothing that it would write differently. Measurements are read, with 12 decimals. Limits, their ratio and expected
-variances follow from the kinds of population: they are computed again, and the trace must agree.
+nothing that it would write differently. Measurements are read, with 12 decimals. Limits, their ratio, expected
+variances and what is there for display follow from the rest: they are computed again, and the trace must agree.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from .._engine.checks import as_u64
-from .populations import DECIMALS, EDGES, FACTORS, WIDTH, Population, Populations, population
+from .populations import DECIMALS, EDGES, FACTORS, WIDTH, Populations, population
 
 
 def render_trace(found: Populations) -> str:
@@ -59,7 +59,8 @@ def parse_trace(text: str) -> Populations:
     0.015801410985
     >>> parse_trace(text.replace(" limit=0.2", " width=0.2"))
     Traceback (most recent call last):
-    ValueError: line 8: unknown key 'width'; DISTRIBUTION has kind, seed, limit, mean, variance
+    ValueError: line 8: unknown key 'width'; DISTRIBUTION has kind, seed, limit, min, max, mean, variance, \
+display-limit, display-min, display-max, display-mean, display-variance
     """
     *lines, rest = text.split("\n")
     if rest:
@@ -69,11 +70,23 @@ def parse_trace(text: str) -> Populations:
         with _at_line(number):
             kind, values = _split(line, model)
             read[kind].append({key: reader(values[key]) for key, reader in _READERS.get(kind, {}).items()})
+            if kind == "HISTOGRAM":
+                _check_total(**read[kind][-1])
     found = _assemble(read)
     for number, (line, ours) in enumerate(zip(lines, found.lines(), strict=True), 1):
         with _at_line(number):
             _check_words(line, ours)
     return found
+
+
+def _check_total(counts: tuple[int, ...], underflow: int, overflow: int) -> None:
+    """Refuse a histogram that does not hold every weight once."""
+    total = sum(counts) + underflow + overflow
+    if len(counts) != len(EDGES) - 1 or total != WIDTH**2:
+        raise ValueError(
+            f"expected {len(EDGES) - 1} counts that sum to {WIDTH**2} with underflow and overflow, got "
+            f"{len(counts)} that sum to {total}"
+        )
 
 
 def _check_words(line: str, ours: str) -> None:
@@ -85,8 +98,15 @@ def _check_words(line: str, ours: str) -> None:
             )
 
 
+_NOTHING: dict[str, Any] = {**dict.fromkeys(("min", "max", "mean", "variance"), 0.0), "counts": ()}
 _BLANK = Populations(
-    0, 0, tuple(Population(kind, None, 0.0, 0.0, 0.0, (), ()) for kind in FACTORS), False, 0.0, False, False
+    0,
+    0,
+    tuple(population(kind, 0, **_NOTHING, underflow=0, overflow=0) for kind in FACTORS),
+    False,
+    0.0,
+    False,
+    False,
 )
 """Its trace is the model of every line: the kinds, and their keys in order."""
 
@@ -171,12 +191,7 @@ def _seed(text: str) -> int:
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    counts = tuple(map(_whole, text.split(",")))
-    if len(counts) != len(EDGES) - 1 or sum(counts) != WIDTH**2:
-        raise ValueError(
-            f"expected {len(EDGES) - 1} counts that sum to {WIDTH**2}, got {len(counts)} that sum to {sum(counts)}"
-        )
-    return counts
+    return tuple(map(_whole, text.split(",")))
 
 
 def _truth(text: str) -> bool:
@@ -187,8 +202,8 @@ def _truth(text: str) -> bool:
 
 _READERS: dict[str, dict[str, Callable[[str], Any]]] = {
     "FIXTURE": {"seed": _seed},
-    "DISTRIBUTION": {"mean": _number, "variance": _number},
-    "HISTOGRAM": {"counts": _counts},
+    "DISTRIBUTION": dict.fromkeys(("min", "max", "mean", "variance"), _number),
+    "HISTOGRAM": {"counts": _counts, "underflow": _whole, "overflow": _whole},
     "PAIRING": {"base-draws-equal": _truth},
     "REPRODUCIBILITY": {"same-seed-equal": _truth, "alternate-seed": _seed, "alternate-seed-different": _truth},
 }

@@ -8,31 +8,38 @@ several networks on several seeds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from .._engine.checks import as_choice, as_u64
-from .._engine.gains import ACTIVATION_NAMES
+from .._engine.checks import as_u64
 from .._engine.generator import stream_for
-from ..functions import as_initializer, initialize, normal
+from ..functions import as_initializer, as_text, initialize, normal
 from ..initializers import Initializer
-from .mean_field import ACTIVATIONS, Activation
+from .activations import Activation, Function, as_activation
+from .mean_field import NORMS, widths_of
 
 _Array = npt.NDArray[Any]
 
 
 class Measurement(NamedTuple):
-    """The signals of one network.
+    """The signals of one network, at layers 0 to the last.
 
     Attributes
     ----------
-    forward : list of (float, float)
-        Mean magnitude and rms of the activations, at layers 0 to the last.
-    backward : list of float
-        Rms of the gradients with respect to them.
+    mean_magnitude, rms : list of float
+        Of the activations.
+    spread : list of float
+        Over the inputs: root mean square of the units' standard deviations (divided by n - 1). float32 resolves it
+        to some 1e-8 of the rms.
+    correlation : list of float
+        Of two inputs: the mean cosine between the activations of two. nan where there are no two that are not all
+        0.
+    gradients : list of float
+        Rms of the gradients with respect to the activations.
     distinct_units : int
         Different units of the last layer. Units with equal outputs on all inputs count as one, and so do units
         with equal incoming weights (in a residual stack: which also add to equal numbers). Weights are compared
@@ -40,8 +47,11 @@ class Measurement(NamedTuple):
         last bits.
     """
 
-    forward: list[tuple[float, float]]
-    backward: list[float]
+    mean_magnitude: list[float]
+    rms: list[float]
+    spread: list[float]
+    correlation: list[float]
+    gradients: list[float]
     distinct_units: int
 
 
@@ -51,59 +61,105 @@ class Stack:
 
     Attributes
     ----------
-    activation : str
-        An activation that `fastinit.gain` knows.
+    activation : str or callable
+        An activation that `fastinit.gain` knows, or a function of one array.
     initializer : Initializer
         Of every weight matrix; there are no biases. A str is read by `fastinit.functions.as_initializer`.
-    layers, width : int
-        The number of weight matrices, and of their rows and columns.
+    layers : int
+        The number of layers: of weight matrices, or of additions to a residual stream.
+    width : int or tuple of int
+        Units of every layer, or of layers 0, 1, ... in turn; a residual stream has one width.
     inputs : int
-        Inputs in the batch, from N(0, 1).
+        Inputs in the batch, from N(0, 1); at least 2.
     residual : bool
-        Layers ``x + f(x) @ W`` in place of ``f(x @ W)``: a residual stream without normalization.
+        Layers ``x + f(x) @ W`` in place of ``f(x @ W)``: a residual stream. With `norm` they are
+        ``x + f(norm(x) @ V) @ W``, as in a transformer that normalizes what its branches read.
+    norm : {None, "rms", "layer"}
+        What a layer's input passes first: RMSNorm or LayerNorm without gains, offsets and epsilon.
+    writes : Initializer, optional
+        Of the matrices W that write to a normalized residual stream, where they differ from `initializer`.
     """
 
-    activation: str
+    activation: str | Function
     initializer: Initializer
     layers: int = 50
-    width: int = 512
+    width: int | tuple[int, ...] = 512
     inputs: int = 256
     residual: bool = False
+    norm: str | None = None
+    writes: Initializer | None = None
 
     def __post_init__(self) -> None:
-        as_choice(self.activation, ACTIVATION_NAMES, "activation")
+        as_activation(self.activation)
         object.__setattr__(self, "initializer", as_initializer(self.initializer))
-        for size in ("layers", "width", "inputs"):
-            object.__setattr__(self, size, as_count(getattr(self, size), size))
+        object.__setattr__(self, "layers", as_count(self.layers, "layers"))
+        object.__setattr__(self, "width", _as_width(self.width))
+        object.__setattr__(self, "inputs", as_count(self.inputs, "inputs"))
+        if self.inputs == 1:
+            raise ValueError("inputs must be at least 2: how far a network holds two inputs apart is measured")
+        if self.norm not in NORMS:
+            raise ValueError(f'norm is None, "rms" or "layer", got {self.norm!r}')
+        if self.residual and not isinstance(self.width, int):
+            raise ValueError(f"a residual stream has one width, got {self.width}")
+        if self.writes is not None:
+            if not (self.residual and self.norm):
+                raise ValueError("writes belongs to a residual stream with a norm; other layers have one matrix")
+            object.__setattr__(self, "writes", as_initializer(self.writes))
 
     @property
     def name(self) -> str:
-        """The initializer and the activation."""
-        stream = "x + f(x), " if self.residual else ""
-        return f"{stream}{_label(self.initializer)} + {self.activation}"
+        """The initializer, the activation and what is around them."""
+        if not self.residual:
+            norm = f"{_NORM_NAMES[self.norm]}, " if self.norm else ""
+            return f"{norm}{_label(self.initializer)} + {self.activation_name}"
+        if not self.norm:
+            return f"x + f(x), {_label(self.initializer)} + {self.activation_name}"
+        writes = f", {_label(self.writes)}" if self.writes else ""
+        return f"x + f({_NORM_NAMES[self.norm]}(x)), {_label(self.initializer)} + {self.activation_name}{writes}"
+
+    @property
+    def activation_name(self) -> str:
+        """How the activation is called."""
+        return as_activation(self.activation).name
+
+    @property
+    def widths(self) -> list[int]:
+        """Units of layers 0 to the last."""
+        return widths_of(self.width, self.layers)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a measurement keeps: every weight and every slope, in float32."""
-        return 4 * self.layers * self.width * (self.width + self.inputs)
+        """Bytes that a measurement keeps in float32: every weight, every slope, and what a norm made."""
+        cycle = [self.width] if isinstance(self.width, int) else list(self.width)
+        pairs = zip(cycle, cycle[1:] + cycle[:1], strict=True)
+        matrices = 2 if self.residual and self.norm else 1
+        a_cycle = sum(n * m * matrices + self.inputs * (m + (n if self.norm else 0)) for n, m in pairs)
+        return 4 * a_cycle * -(-self.layers // len(cycle))
 
     def facts(self) -> dict[str, Any]:
         """Return the network as plain JSON."""
         fields = {field: getattr(self, field) for field in Stack.__match_args__}
-        return fields | {"initializer": self.initializer.to_json()}
+        return fields | {
+            "activation": self.activation_name,
+            "initializer": self.initializer.to_json(),
+            "writes": self.writes.to_json() if self.writes else None,
+        }
 
     def measure(self, seed: int) -> Measurement:
         """Send signals through the network of one seed, down and up.
 
         Notes
         -----
-        *Reproducibility.* Weights come from the streams ``propagation.<layer>.weight`` of the seed, inputs from
+        *Reproducibility.* Weights come from the streams ``propagation.<layer>.weight`` of the seed (those that
+        write to a normalized residual stream from ``propagation.<layer>.write``), inputs from
         ``propagation.inputs``, and the gradients at the last layer, N(0, 1), from ``propagation.gradients``.
         """
         network = _Network(self, seed)
         with np.errstate(all="ignore"):  # magnitudes past float64's range are reported, as inf or 0
-            forward, distinct_units = network.forward()
-            return Measurement(forward, network.backward(), distinct_units)
+            signals, distinct_units = network.forward()
+            mean_magnitude, rms, spread, correlations = map(list, zip(*signals, strict=True))
+            gradients = network.backward()
+        return Measurement(mean_magnitude, rms, spread, correlations, gradients, distinct_units)
 
 
 def as_count(value: SupportsIndex, what: str) -> int:
@@ -114,62 +170,97 @@ def as_count(value: SupportsIndex, what: str) -> int:
     return count
 
 
+def _as_width(width: object) -> int | tuple[int, ...]:
+    if not isinstance(width, Sequence):
+        return as_count(width, "width")  # type: ignore[arg-type]
+    if not width:
+        raise ValueError("width needs at least one number of units")
+    return tuple(as_count(each, "width") for each in width)
+
+
 def _label(initializer: Initializer) -> str:
-    """Name an initializer in a table: its parameters where its own name does not tell them."""
+    """Name an initializer in a table: N(0, std) and constants as they are said, others as they are typed."""
     parameters = {"mean": 0, **initializer.to_json()}
     label = _LABELS.get(initializer.name) if parameters["mean"] == 0 else None
-    return label.format_map(parameters) if label else initializer.name
+    return label.format_map(parameters) if label else as_text(initializer)
 
 
 _LABELS = {"normal": "N(0, std {std:.4g})", "constant": "constant {value:.4g}"}
+_NORM_NAMES = {"rms": "RMSNorm", "layer": "LayerNorm"}
 
 
 class _Network:
-    """The network of one seed, with all that the way up needs: its weights and its activations' slopes."""
+    """The network of one seed, with all that the way up needs: weights, slopes, and what norms made."""
 
     def __init__(self, stack: Stack, seed: int) -> None:
         self.stack, self.seed = stack, seed
-        self.weights = np.empty((stack.layers, stack.width, stack.width), np.float32)
-        self.slopes = np.empty((stack.layers, stack.inputs, stack.width), np.float32)
+        self.activation = as_activation(stack.activation)
+        self.weights: list[_Array] = []
+        self.writes: list[_Array] = []
+        self.slopes: list[_Array] = []
+        self.norms: list[_Normalized] = []
 
-    def forward(self) -> tuple[list[tuple[float, float]], int]:
-        """Return mean magnitude and rms at every layer, and the number of distinct units at the end."""
-        signal = entering = self._sample("propagation.inputs")
-        sizes = [(signal.mean_magnitude, signal.rms)]
+    def forward(self) -> tuple[list[tuple[float, float, float, float]], int]:
+        """Return the signal's sizes at every layer, and the number of distinct units at the end."""
+        signal = entering = self._sample("propagation.inputs", 0)
+        sizes = [signal.sizes()]
         for layer in range(self.stack.layers):
             entering, signal = signal, self._layer(signal, layer)
-            sizes.append((signal.mean_magnitude, signal.rms))
-        units = self.weights[-1]
+            sizes.append(signal.sizes())
+        units = (self.writes or self.weights)[-1]
         if self.stack.residual:
             units = np.concatenate([units, entering.values])
         return sizes, _distinct(units, signal.values)
 
     def _layer(self, signal: _Batch, layer: int) -> _Batch:
         """Draw a layer's weights, and return the signal after it."""
-        activation = ACTIVATIONS[self.stack.activation]
-        matrix: _Array = self.weights[layer]
-        stream = stream_for(self.seed, f"propagation.{layer}.weight")
-        initialize(None, stream, self.stack.initializer, out=matrix, threads=1)
-        if self.stack.residual:
-            branch, self.slopes[layer] = signal.through(activation)
-            return (signal + branch @ matrix).normalized()
-        signal, self.slopes[layer] = (signal @ matrix).through(activation)
-        return signal.normalized()
+        stack = self.stack
+        matrix = self._drawn(f"propagation.{layer}.weight", layer, stack.initializer)
+        self.weights.append(matrix)
+        read = signal
+        if stack.norm:
+            self.norms.append(_Normalized.of(signal, stack.norm))
+            read = _Batch(self.norms[-1].values)
+        if not stack.residual:
+            return self._activated(read @ matrix).normalized()
+        if not stack.norm:
+            return (signal + self._activated(read) @ matrix).normalized()
+        self.writes.append(self._drawn(f"propagation.{layer}.write", layer, stack.writes or stack.initializer))
+        return (signal + self._activated(read @ matrix) @ self.writes[-1]).normalized()
+
+    def _activated(self, before: _Batch) -> _Batch:
+        after, slope = before.through(self.activation)
+        self.slopes.append(slope)
+        return after
 
     def backward(self) -> list[float]:
         """Return the rms of the gradients at every layer, the input's first."""
-        gradient = self._sample("propagation.gradients")
+        gradient = self._sample("propagation.gradients", self.stack.layers)
         sizes = [gradient.rms]
-        for matrix, slope in zip(self.weights[::-1], self.slopes[::-1], strict=True):
-            if self.stack.residual:
-                gradient = (gradient + gradient @ matrix.T * slope).normalized()
-            else:
-                gradient = (gradient * slope @ matrix.T).normalized()
+        for layer in reversed(range(self.stack.layers)):
+            gradient = self._up(gradient, layer).normalized()
             sizes.append(gradient.rms)
         return sizes[::-1]
 
-    def _sample(self, name: str) -> _Batch:
-        shape = self.stack.inputs, self.stack.width
+    def _up(self, gradient: _Batch, layer: int) -> _Batch:
+        """Return the gradient with respect to what enters a layer."""
+        matrix, slope = self.weights[layer].T, self.slopes[layer]
+        if not self.stack.residual:
+            below = gradient * slope @ matrix
+            return self.norms[layer].up(below) if self.stack.norm else below
+        if not self.stack.norm:
+            return gradient + gradient @ matrix * slope
+        branch = (gradient @ self.writes[layer].T * slope @ matrix).normalized()
+        return gradient + self.norms[layer].up(branch)
+
+    def _drawn(self, name: str, layer: int, initializer: Initializer) -> _Array:
+        inputs, outputs = self.stack.widths[layer : layer + 2]
+        matrix: _Array = np.empty((inputs, outputs), np.float32)
+        initialize(None, stream_for(self.seed, name), initializer, out=matrix, threads=1)
+        return matrix
+
+    def _sample(self, name: str, layer: int) -> _Batch:
+        shape = self.stack.inputs, self.stack.widths[layer]
         return _Batch(normal(shape, stream_for(self.seed, name), dtype="float32")).normalized()
 
 
@@ -177,6 +268,18 @@ def _distinct(units: _Array, outputs: _Array) -> int:
     """Count the columns of `outputs` that differ, among columns of `units` that differ."""
     firsts = {unit.tobytes(): number for number, unit in enumerate(units.T)}.values()
     return len({outputs[:, number].tobytes() for number in firsts})
+
+
+def _mean_cosine(rows: _Array) -> float:
+    """Return the mean cosine of two rows that are not 0; nan where there are no two.
+
+    Rows of length 1 have a mean cosine of 1 minus their summed variances, which keeps the digits of a small angle.
+    """
+    lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True, dtype=np.float64))
+    rows, lengths = rows[lengths[:, 0] > 0], lengths[lengths[:, 0] > 0]
+    if len(rows) < 2:
+        return math.nan
+    return 1.0 - float((rows / lengths).var(axis=0, ddof=1).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +301,19 @@ class _Batch:
         return _Batch(large.values + small.values * share, large.exponent)
 
     @property
-    def mean_magnitude(self) -> float:
-        """The mean absolute value; inf or 0 past float64's range."""
-        return float(np.ldexp(np.float64(np.abs(self.values).mean()), self.exponent))
-
-    @property
     def rms(self) -> float:
         """The root of the mean square; inf or 0 past float64's range."""
-        return float(np.ldexp(np.sqrt(np.float64(np.square(self.values).mean())), self.exponent))
+        return self._meant(math.sqrt(np.square(self.values).mean(dtype=np.float64)))
+
+    def sizes(self) -> tuple[float, float, float, float]:
+        """Return mean magnitude, rms, spread over the rows and their correlation."""
+        rms = math.sqrt(np.square(self.values).mean(dtype=np.float64))
+        spread = math.sqrt(self.values.var(axis=0, ddof=1, dtype=np.float64).mean())
+        mean_magnitude = float(np.abs(self.values).mean(dtype=np.float64))
+        return self._meant(mean_magnitude), self._meant(rms), self._meant(spread), _mean_cosine(self.values)
+
+    def _meant(self, size: float) -> float:
+        return float(np.ldexp(np.float64(size), self.exponent))
 
     def normalized(self) -> _Batch:
         """Return the same numbers in float32, the largest magnitude between 1 and 2."""
@@ -224,3 +332,29 @@ class _Batch:
         dtype = np.float32 if abs(self.exponent) < 64 else np.float64
         meant = self.values * np.ldexp(dtype(1.0), self.exponent)
         return _Batch(activation.value(meant)).normalized(), activation.slope(meant)
+
+
+@dataclass(frozen=True, slots=True)
+class _Normalized:
+    """The rows of a batch after RMSNorm or LayerNorm, and what the way up needs of them."""
+
+    values: _Array
+    sizes: _Batch
+    """What every row was divided by, [inputs, 1]; inf where it was 0."""
+    centered: bool
+
+    @classmethod
+    def of(cls, batch: _Batch, norm: str) -> _Normalized:
+        """Normalize every row of `batch`."""
+        centered = norm == "layer"
+        values = batch.values - batch.values.mean(axis=1, keepdims=True) if centered else batch.values
+        sizes = np.sqrt(np.square(values).mean(axis=1, keepdims=True))
+        sizes[sizes == 0] = np.inf
+        return cls(values / sizes, _Batch(sizes, batch.exponent), centered)
+
+    def up(self, gradient: _Batch) -> _Batch:
+        """Return the gradient with respect to the rows before, of one with respect to the rows after."""
+        below = gradient.values - self.values * (gradient.values * self.values).mean(axis=1, keepdims=True)
+        if self.centered:
+            below -= gradient.values.mean(axis=1, keepdims=True)
+        return _Batch(below / self.sizes.values, gradient.exponent - self.sizes.exponent)
