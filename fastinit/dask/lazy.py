@@ -202,7 +202,7 @@ def chunked(lazy: LazyArray, chunks: Chunks = "auto") -> da.Array:
     ValueError
         If such a tensor was to be divided: every chunk would make all of it again.
     """
-    is_whole = not lazy.distribution.by_element
+    is_whole = not lazy.distribution.by_part
     sizes = sizes_of(-1 if is_whole and isinstance(chunks, str) else chunks, lazy.shape, lazy.dtype)
     count = math.prod(map(len, sizes))
     if is_whole and count > 1:
