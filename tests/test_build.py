@@ -12,7 +12,7 @@ BOTH = """-Ofast -ffast-math -funsafe-math-optimizations -freciprocal-math -fass
     -fno-trapping-math -ffinite-math-only -frounding-math -ffp-contract=fast -mrecip -flto -w"""
 PERMISSIVE = {
     "gcc": f"{BOTH} -fsingle-precision-constant -fexcess-precision=fast -fcx-limited-range -mfpmath=387 "
-    "-fsignaling-nans -mno-ieee-fp -mpc32",
+    "-fsignaling-nans -mno-ieee-fp",
     "clang": f"{BOTH} -fno-honor-nans -fno-honor-infinities -fapprox-func -ffp-model=fast "
     "-fdenormal-fp-math=preserve-sign",
 }
@@ -72,6 +72,16 @@ def test_every_flag_of_a_user_is_switched_off_again(built: tuple[str, str]) -> N
     assert plain != state(compiler, [*strict, "-fno-signed-zeros"]), "the state does not tell"
     survived = {flag: state(compiler, [flag, *strict]) ^ plain for flag in known(compiler)}
     assert {flag: found for flag, found in survived.items() if found} == {}
+
+
+@pytest.mark.parametrize(("variable", "flag"), [("CFLAGS", "-mpc32"), ("LDFLAGS", "-mpc64")])
+def test_what_cannot_be_switched_off_is_refused(variable: str, flag: str) -> None:
+    """Code that the linker adds, even with -mpc80 after it: each importing process has a narrower long double."""
+    pytest.importorskip("Cython", reason="the build needs Cython; pip install -e '.[test]'")
+    ended = run_python("setup.py", "--version", env={variable: f"-O2 {flag}"})
+    assert ended.returncode == 1
+    assert f"cannot undo {flag}" in ended.stderr
+    assert f"remove it from {variable}" in ended.stderr
 
 
 def known(compiler: str) -> list[str]:
