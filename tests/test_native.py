@@ -206,7 +206,7 @@ UNSAFE = ["-ffast-math", "-funsafe-math-optimizations", "-ffinite-math-only", "-
 def test_a_build_with_other_arithmetic_fails_its_self_test(
     compiled, target: str, flag: str, files: list[str], tmp_path: Path
 ) -> None:
-    """Weights that no one knows: far tails by a reciprocal and reordered moments passed, where they alone moved."""
+    """What the self-test does not know: far tails by a reciprocal and reordered moments passed."""
     compiler, _ = compilers(target)
     wrong = [str(ROOT / "csrc" / name) for name in files]
     flags = [*FLAGS, *flag.split(), *GUARDS, "-U__NO_SIGNED_ZEROS__"]
