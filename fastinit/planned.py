@@ -14,7 +14,7 @@ from ._engine.initializer import Distribution
 from ._engine.names import check_tensor_name
 from ._engine.targets import as_dtype
 from ._files.json_text import quoted
-from ._files.safetensors import METADATA
+from ._files.safetensors import METADATA, RESERVED
 from ._files.specs import too_long_though_empty
 from .errors import InitializationError, InvalidTensorName, PlanError
 
@@ -119,7 +119,7 @@ def check_planned(tensor: PlannedTensor) -> None:
     """Refuse a tensor that could not be filled, by its name."""
     check_tensor_name(tensor.name)
     if tensor.name == METADATA:
-        raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
+        raise InvalidTensorName(tensor.name, RESERVED)
     problem = too_long_though_empty(tensor.dtype, tensor.shape)
     if problem:
         raise PlanError(f"tensor {tensor.name!r} {problem}")
