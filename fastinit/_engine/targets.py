@@ -73,7 +73,9 @@ def _hint(out: object) -> str:
             "; for a torch tensor call fastinit.torch.xavier_uniform_(tensor, generator=17) or its like, or any "
             "function inside `with fastinit.torch.writing(tensor) as (out, dtype):`, so that autograd knows"
         )
-    return "; pass what its .numpy() returns, which shares its memory" if hasattr(out, "numpy") else ""
+    if hasattr(out, "numpy"):  # another library's tensor: that may be a copy, or memory behind its gradients' back
+        return "; fill a new array (leave out= away), and assign it with the library that made the tensor"
+    return ""
 
 
 def overlaps_itself(array: Array) -> bool:
