@@ -59,7 +59,8 @@ MEANING = {
     "layout": """str, default "io"
     The meaning of each axis: ``i`` inputs, ``o`` outputs, ``d h w l t`` receptive field, ``e`` a stack of
     matrices. ``"io"`` has inputs as rows; torch's Linear is ``"oi"``, its Conv2d ``"oihw"``, its
-    ConvTranspose2d ``"iohw"``. It is checked against the shape also where it changes no weight.""",
+    ConvTranspose2d ``"iohw"``, with groups ``"Iohw"``; heads and their width as outputs are ``"ioo"``. It is
+    checked against the shape also where it changes no weight.""",
     "groups": """int
     Groups of a grouped convolution, as in `fastinit.fans`.""",
     "fan_in": """int, optional
