@@ -152,7 +152,8 @@ class AllocationFailed(InitializationError, MemoryError):
 
     def __init__(self, elements: int, made_whole: str = "") -> None:
         super().__init__(elements, *[made_whole] * bool(made_whole))
-        self.elements, self.made_whole = elements, made_whole
+        self.elements = elements
+        self.made_whole = made_whole
 
     def __str__(self) -> str:
         advice = "pass out= (a memmap, say) or fill a part with index="
@@ -178,7 +179,7 @@ class TensorError(FastinitError, ValueError):
 
     def __init__(self, message: str, index: int | None = None, value: float | None = None) -> None:
         self.index = index
-        self.value = math.nan if value is not None and math.isnan(value) else value
+        self.value: float | None = math.nan if value is not None and math.isnan(value) else value
         super().__init__(message, *[self.index, self.value] * (index is not None))
 
     def __str__(self) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
 from ._engine.checks import MAX_AXES, as_shape, as_u64, size_of
 from ._engine.dtypes import BY_TAG, DType, named_dtype
 from ._engine.initializer import Distribution
@@ -110,7 +108,7 @@ class PlannedTensor:
         }
 
 
-def _stored_dtype(dtype: DType | npt.DTypeLike) -> DType:
+def _stored_dtype(dtype: object) -> DType:
     """Return the dtype of a stored tensor: given data may have one that nothing draws."""
     return named_dtype(dtype) or as_dtype(dtype)[0]
 

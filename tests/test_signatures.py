@@ -12,8 +12,11 @@ from fastinit import initializers
 from fastinit.functions import as_initializer
 from fastinit.initializers import Initializer
 
-STUB = ast.parse((ROOT / "fastinit" / "__init__.pyi").read_text())
-DECLARED = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
+STUB = ast.parse((ROOT / "fastinit" / "functions.pyi").read_text())
+DECLARED = {
+    node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef) and node.name != "as_initializer"
+}
+"""The last of the overloads, which has every argument."""
 ALIASES = {
     node.targets[0].id: node.value.id
     for node in STUB.body

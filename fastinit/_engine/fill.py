@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from .dtypes import FLOAT64, DType
@@ -39,7 +38,7 @@ def fill(
     state: int,
     shape: tuple[int, ...],
     distribution: Distribution,
-    dtype: DType | npt.DTypeLike | None = None,
+    dtype: object = None,
     out: object = None,
     index: Index | None = None,
     threads: int | None = None,

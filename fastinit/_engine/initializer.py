@@ -11,8 +11,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
-import numpy.typing as npt
-
 from .. import _core
 from ..errors import DistributionError
 from . import probability
@@ -26,6 +24,7 @@ from .probability import Moments
 from .targets import whole_shape
 
 if TYPE_CHECKING:
+    from .annotations import FloatDType, Out
     from .generator import SplitMix64
 
 __all__ = ["Distribution", "Initializer"]
@@ -95,8 +94,8 @@ class Initializer:
         rng: SplitMix64 | SupportsIndex,
         *,
         gain: float = 1.0,
-        dtype: npt.DTypeLike | None = None,
-        out: object = None,
+        dtype: FloatDType | None = None,
+        out: Out | None = None,
         index: Index | None = None,
         layout: str = "io",
         groups: SupportsIndex = 1,

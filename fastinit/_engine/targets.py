@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import AllocationFailed
 from .checks import MAX_AXES, ShapeLike, as_shape, size_of
@@ -130,7 +129,7 @@ _SEEN: dict[np.dtype[Any], DType] = {}
 """The few numpy dtypes met so far: asking one for its name costs more than a small fill."""
 
 
-def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]:
+def as_dtype(dtype: object) -> tuple[DType, np.dtype[Any] | None]:
     """Return the format `dtype` names, and the numpy dtype it came as (which knows its byte order).
 
     Raises
@@ -149,7 +148,7 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     if named is not None and named.is_float:
         return named, None
     try:
-        resolved = np.dtype(dtype)
+        resolved = np.dtype(dtype)  # type: ignore[call-overload]  # which refuses what it does not know
     except (TypeError, ValueError, SyntaxError):  # numpy parses text, and fails in several ways
         raise TypeError(f"dtype must be one of {FLOAT_NAMES}, got {dtype!r}") from None
     found = BY_NAME.get(resolved.name)
@@ -159,7 +158,7 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     return found, resolved
 
 
-def choose_dtype(dtype: DType | npt.DTypeLike | None, out: Array | None) -> tuple[DType, np.dtype[Any] | None]:
+def choose_dtype(dtype: object, out: Array | None) -> tuple[DType, np.dtype[Any] | None]:
     """Settle the dtype: the one asked for, else `out`'s, else float64; and the numpy dtype, where known.
 
     Raises

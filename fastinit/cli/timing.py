@@ -95,10 +95,10 @@ def as_matrix(buffer: Array) -> Array:
 
 def fill_and_limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contestant]:
     """Return the fill of `buffer` with weights of `dtype`, the limit, and memset."""
-    matrix = as_matrix(buffer)
+    matrix, stored = as_matrix(buffer), BY_NAME[dtype]
     return {
-        FASTINIT: lambda: xavier_uniform(None, 17, out=matrix, dtype=dtype, threads=threads),
-        LIMIT: lambda: constant(None, 0.5, out=matrix, dtype=dtype, threads=threads),
+        FASTINIT: lambda: xavier_uniform(None, 17, out=matrix, dtype=stored, threads=threads),
+        LIMIT: lambda: constant(None, 0.5, out=matrix, dtype=stored, threads=threads),
         MEMSET: _memset(buffer),
     }
 
