@@ -4,6 +4,7 @@
 fastinit, which refuses to be imported while they are wrong.
 """
 
+import itertools
 import math
 import struct
 from collections.abc import Iterable
@@ -83,7 +84,7 @@ def known_far_tails():
     return fnv1a(float64_words(found))
 
 
-LANES, BLOCK = 16, 2048
+LANES = 16
 
 
 def total(values):
@@ -126,9 +127,9 @@ def merged(a, b):
 
 
 def known_summary():
-    weights = [reference.unit(reference.mix64(i)) for i in range(BLOCK + COUNT)]
-    found = merged(moments(weights[:BLOCK], 0.3), moments(weights[BLOCK:], 0.3))
-    return fnv1a(float64_words(found[1:]))
+    weights = [reference.unit(reference.mix64(i)) for i in range(24 * COUNT)]
+    runs = [moments(weights[begin : begin + COUNT], 0.3) for begin in range(0, len(weights), COUNT)]
+    return fnv1a(float64_words([x for found in itertools.accumulate(runs, merged) for x in found[1:]]))
 
 
 def lines(bases: Iterable[str], dtypes: Iterable[str]) -> list[str]:
