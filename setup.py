@@ -39,6 +39,7 @@ STRICT_ARITHMETIC = [
     "-fno-finite-math-only",
     "-fno-approx-func",
     "-fno-rounding-math",
+    "-fno-signaling-nans",
     "-fno-cx-limited-range",
     "-fno-single-precision-constant",
     "-fsigned-zeros",
@@ -48,12 +49,22 @@ STRICT_ARITHMETIC = [
     "-ffp-eval-method=source",
     "-fdenormal-fp-math=ieee",
     "-mfpmath=sse",
+    "-mieee-fp",
     "-mrecip=none",
     "-mno-daz-ftz",
     "-fno-lto",
 ]
 if sys.platform == "win32":
     raise SystemExit("fastinit needs gcc or clang: its bits rest on -ffp-contract=off. Use WSL or MinGW.")
+
+
+# What links code that narrows long double in every process that loads the library; no later flag takes it out.
+IRREVOCABLE = {"-mpc32", "-mpc64"}
+for variable in ("CFLAGS", "CPPFLAGS", "LDFLAGS", "CC"):
+    for flag in IRREVOCABLE.intersection(os.environ.get(variable, "").split()):
+        raise SystemExit(
+            f"fastinit cannot undo {flag}, which lowers the precision of the host; remove it from {variable}"
+        )
 
 
 def strict_arithmetic() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 from collections.abc import Mapping
@@ -58,7 +59,8 @@ MEANING = {
     "layout": """str, default "io"
     The meaning of each axis: ``i`` inputs, ``o`` outputs, ``d h w l t`` receptive field, ``e`` a stack of
     matrices. ``"io"`` has inputs as rows; torch's Linear is ``"oi"``, its Conv2d ``"oihw"``, its
-    ConvTranspose2d ``"iohw"``. It is checked against the shape also where it changes no weight.""",
+    ConvTranspose2d ``"iohw"``, with groups ``"Iohw"``; heads and their width as outputs are ``"ioo"``. It is
+    checked against the shape also where it changes no weight.""",
     "groups": """int
     Groups of a grouped convolution, as in `fastinit.fans`.""",
     "fan_in": """int, optional
@@ -118,6 +120,32 @@ def documented(
     return "\n\n".join([intro, f"Parameters\n----------\n{arguments}", shared.rstrip(), *sections]) + "\n"
 
 
+_ELSEWHERE = {
+    "size": "shape",
+    **dict.fromkeys(("loc", "mu"), "mean"),
+    **dict.fromkeys(("scale", "stddev", "sigma"), "std"),
+    **dict.fromkeys(("seed", "generator", "key", "random_state", "bit_generator"), "rng"),
+    **dict.fromkeys(("minval", "minimum"), "low"),
+    **dict.fromkeys(("maxval", "maximum"), "high"),
+    "nonlinearity": "activation",
+    "negative_slope": "a",
+    "sparsity": "fraction",
+    **dict.fromkeys(("fill_value", "val"), "value"),
+}
+"""What numpy, torch, JAX and Keras call an argument, and its name here."""
+
+
+def _ours(option: str, signature: inspect.Signature) -> str:
+    """Name what is called otherwise here, or is spelled almost so; "" where nothing is."""
+    ours = _ELSEWHERE.get(option, option)
+    if ours == "rng" and "rng" not in signature.parameters:
+        return "it takes no draws, so it needs no generator; "
+    if ours in signature.parameters:
+        return f"here it is called {ours!r}; "
+    near = difflib.get_close_matches(option, signature.parameters, 1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
 def refuse_unbound(
     name: str, signature: inspect.Signature, given: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
@@ -125,7 +153,8 @@ def refuse_unbound(
     unknown = [option for option in options if option not in signature.parameters]
     if unknown:
         names = ", ".join(sorted(signature.parameters))
-        raise TypeError(f"{name}() has no option {unknown[0]!r}; its options are {names}") from None
+        hint = _ours(unknown[0], signature)
+        raise TypeError(f"{name}() has no option {unknown[0]!r}; {hint}its options are {names}") from None
     try:
         signature.bind(*given, **options)
     except TypeError as error:

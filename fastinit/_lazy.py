@@ -21,7 +21,7 @@ def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of the package whose ``__init__.py`` is `file`.
 
     In the stub a name is imported, ``from .home import name as name``, one a line; a function that it declares
-    itself stands in ``functions.py``. So no parser is needed: `ast` and `inspect` cost more than all of
+    itself (`dask`) stands in ``functions.py``. So no parser is needed: `ast` and `inspect` cost more than all of
     ``import fastinit``.
     """
     homes = _homes(join(dirname(file), "__init__.pyi"))

@@ -7,6 +7,7 @@ sentence says what was given, what was expected, and what to type instead. Wrong
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ._escaping import escaped
@@ -147,17 +148,18 @@ class DuplicateName(InitializationError, ValueError):
 
 
 class AllocationFailed(InitializationError, MemoryError):
-    """Storage for `elements` values could not be reserved."""
+    """Storage for `elements` values could not be reserved; `made_whole` says what has no smaller part."""
 
-    def __init__(self, elements: int) -> None:
-        super().__init__(elements)
+    def __init__(self, elements: int, made_whole: str = "") -> None:
+        super().__init__(elements, *[made_whole] * bool(made_whole))
         self.elements = elements
+        self.made_whole = made_whole
 
     def __str__(self) -> str:
-        return (
-            f"could not reserve storage for {self.elements} values; "
-            "pass out= (a memmap, say) or fill a part with index="
-        )
+        advice = "pass out= (a memmap, say) or fill a part with index="
+        if self.made_whole:
+            advice = f"{self.made_whole} is made whole, for a part too, so index= would not help"
+        return f"could not reserve storage for {self.elements} values; {advice}"
 
 
 class DistributionError(InitializationError, ValueError):
@@ -165,7 +167,23 @@ class DistributionError(InitializationError, ValueError):
 
 
 class TensorError(FastinitError, ValueError):
-    """Values that are not a finite float64 tensor of the stated shape."""
+    """Values that are not a finite float64 tensor of the stated shape.
+
+    Attributes
+    ----------
+    index : int or None
+        The row-major number of the first element that is not finite; None where that is not what is wrong.
+    value : float or None
+        That element: an infinity, or `math.nan` itself, which equals no other.
+    """
+
+    def __init__(self, message: str, index: int | None = None, value: float | None = None) -> None:
+        self.index = index
+        self.value: float | None = math.nan if value is not None and math.isnan(value) else value
+        super().__init__(message, *[self.index, self.value] * (index is not None))
+
+    def __str__(self) -> str:
+        return escaped(self.args[0])
 
 
 class TensorAutodiffError(FastinitError):

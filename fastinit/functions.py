@@ -1,7 +1,7 @@
 """The famous names as functions: ``xavier_uniform(shape, rng, ...)`` and its like, one line each.
 
 A function makes an initializer of its own arguments and calls it with the others; `initialize` takes any
-initializer. An argument has one meaning, which ``_help.py`` says once for all of them; the stub ``__init__.pyi``
+initializer. An argument has one meaning, which ``_help.py`` says once for all of them; the stub ``functions.pyi``
 tells editors and type checkers the same.
 """
 

@@ -97,13 +97,17 @@ def _made(name: str, drawn: Callable[[Any, tuple[int, ...]], Distribution]) -> A
     return keras.saving.register_keras_serializable("fastinit")(made)
 
 
-GlorotNormal, GlorotUniform = _made("GlorotNormal", _scaled), _made("GlorotUniform", _scaled)
-HeNormal, HeUniform = _made("HeNormal", _scaled), _made("HeUniform", _scaled)
-LecunNormal, LecunUniform = _made("LecunNormal", _scaled), _made("LecunUniform", _scaled)
-VarianceScaling, Orthogonal = _made("VarianceScaling", _scaled), _made("Orthogonal", _orthogonal)
-RandomNormal = _made("RandomNormal", lambda own, _: initializers.Normal(own.mean, own.stddev))
-RandomUniform = _made("RandomUniform", lambda own, _: initializers.Uniform(own.minval, own.maxval))
-TruncatedNormal = _made(
+GlorotNormal: type[Bound] = _made("GlorotNormal", _scaled)
+GlorotUniform: type[Bound] = _made("GlorotUniform", _scaled)
+HeNormal: type[Bound] = _made("HeNormal", _scaled)
+HeUniform: type[Bound] = _made("HeUniform", _scaled)
+LecunNormal: type[Bound] = _made("LecunNormal", _scaled)
+LecunUniform: type[Bound] = _made("LecunUniform", _scaled)
+VarianceScaling: type[Bound] = _made("VarianceScaling", _scaled)
+Orthogonal: type[Bound] = _made("Orthogonal", _orthogonal)
+RandomNormal: type[Bound] = _made("RandomNormal", lambda own, _: initializers.Normal(own.mean, own.stddev))
+RandomUniform: type[Bound] = _made("RandomUniform", lambda own, _: initializers.Uniform(own.minval, own.maxval))
+TruncatedNormal: type[Bound] = _made(
     "TruncatedNormal", lambda own, _: initializers.TruncatedNormal(own.mean, own.stddev, -2, 2)
 )
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Self, SupportsIndex
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from . import _core
 from ._engine.checks import as_u64
@@ -31,6 +29,9 @@ from .planned import PlannedTensor, check_copies, check_planned, part_of, read_p
 from .policies import Choice, as_policy, decided
 from .policies.deciding import PolicyLike
 from .views.table import Table, counted, notebook
+
+if TYPE_CHECKING:
+    from ._engine.annotations import FloatDType
 
 __all__ = ["ORDERS", "VERSION", "Plan", "PlannedTensor", "is_plan"]
 
@@ -98,7 +99,7 @@ class Plan(Mapping[str, PlannedTensor]):
         policy: PolicyLike = "xavier",
         *,
         order: str = "named",
-        dtype: npt.DTypeLike | None = None,
+        dtype: FloatDType | None = None,
     ) -> Self:
         """Plan a model.
 

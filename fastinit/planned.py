@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
 from ._engine.checks import MAX_AXES, as_shape, as_u64, size_of
 from ._engine.dtypes import BY_TAG, DType, named_dtype
 from ._engine.initializer import Distribution
 from ._engine.names import check_tensor_name
 from ._engine.targets import as_dtype
 from ._files.json_text import quoted
-from ._files.safetensors import METADATA
+from ._files.safetensors import METADATA, RESERVED
 from ._files.specs import too_long_though_empty
 from .errors import InitializationError, InvalidTensorName, PlanError
 
@@ -110,7 +108,7 @@ class PlannedTensor:
         }
 
 
-def _stored_dtype(dtype: DType | npt.DTypeLike) -> DType:
+def _stored_dtype(dtype: object) -> DType:
     """Return the dtype of a stored tensor: given data may have one that nothing draws."""
     return named_dtype(dtype) or as_dtype(dtype)[0]
 
@@ -119,7 +117,7 @@ def check_planned(tensor: PlannedTensor) -> None:
     """Refuse a tensor that could not be filled, by its name."""
     check_tensor_name(tensor.name)
     if tensor.name == METADATA:
-        raise InvalidTensorName(tensor.name, "is the key of a safetensors header's metadata")
+        raise InvalidTensorName(tensor.name, RESERVED)
     problem = too_long_though_empty(tensor.dtype, tensor.shape)
     if problem:
         raise PlanError(f"tensor {tensor.name!r} {problem}")

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ._engine.cpus import default_threads
+from ._engine.fill import fill
 from ._engine.given import DIGEST_BYTES
 from ._engine.narrow import narrowed
-from ._engine.parts import Array, whole_part
+from ._engine.parts import Array
 from ._engine.stretches import fill_stretch
 from ._engine.threads import in_order
 from ._files.reading import read_at
@@ -118,7 +119,7 @@ def _batches(plan: Plan) -> Iterator[list[_Stretch]]:
     """Yield what a thread takes at a time: one stretch of a large tensor, or several small tensors."""
     batch, size = list[_Stretch](), 0
     for tensor in plan.values():
-        divisible = tensor.distribution.by_element and not tensor.is_given
+        divisible = tensor.distribution.by_part
         step = BATCH_BYTES // tensor.dtype.itemsize if divisible else max(1, tensor.size)
         for begin in range(0, max(1, tensor.size), step):
             batch.append(_Stretch(tensor, begin, min(begin + step, tensor.size)))
@@ -138,7 +139,7 @@ def _compare(stretch: _Stretch, stored: Stored) -> _Found:
     tensor = stretch.tensor
     if tensor.is_given:
         return _Found(_other_digest(tensor, stored))
-    if tensor.distribution.by_element:
+    if tensor.distribution.by_part:
         return _Found(_first_difference(stretch, stored))
     return _whole_difference(tensor, stored)  # a part of it costs as much as the whole
 
@@ -172,7 +173,7 @@ def _first_difference(stretch: _Stretch, stored: Stored) -> Mismatch | None:
 
 def _whole_difference(tensor: PlannedTensor, stored: Stored) -> _Found:
     """Compare a tensor that is made whole, allowing each weight what another machine's LAPACK may change."""
-    whole = tensor.distribution.values(tensor.shape, tensor.state, whole_part(tensor.shape), None, None)
+    whole = fill(tensor.state, tensor.shape, tensor.distribution)
     expected = narrowed(whole, tensor.dtype).reshape(-1)
     there = stored.read(tensor, 0, _bits(tensor, tensor.size))
     wrong = expected != there

@@ -4,6 +4,7 @@
 fastinit, which refuses to be imported while they are wrong.
 """
 
+import itertools
 import math
 import struct
 from collections.abc import Iterable
@@ -59,9 +60,76 @@ def known_scales():
     return fnv1a(words)
 
 
+def known_tails():
+    ks = [(5 + i % 11) << i % 41 for i in range(123)]
+    return fnv1a(
+        float64_words([reference_quantile.quantile(k if i % 2 else 2**53 - 1 - k) for i, k in enumerate(ks)])
+    )
+
+
+FAR = [
+    (5.25, 1e6, "0x1.5p+2", "0", "1", "0x1.7941fdedadc79p-3"),
+    (30.0, 31.0, "0x1.ep+4", "0x1.eec3961370cb0p-45", "0x1.ffffffffffe11p-1", "0x1.10c3a6dfb06cap-5"),
+    (-40.0, -39.0, "0x1.38p+5", "0x1.f7ecee7d3f2fcp-58", "1", "0x1.a3d3b014e3178p-6"),
+]
+"""Bounds, then their constants."""
+
+
 def known_far_tails():
-    constants = (5.25, 0.0, 1.0, float.fromhex("0x1.7941fdedadc79p-3"))
-    return fnv1a(float64_words([reference_quantile.far(i << 50, 5.25, 1e6, constants) for i in range(8)]))
+    found = []
+    for lower, upper, *constants in FAR:
+        exact = tuple(map(float.fromhex, constants))
+        ks = [j << 49 for j in range(16)] + [3 * j << 38 for j in (6237, 7705, 7848, 9924)]
+        found += [reference_quantile.far(k, lower, upper, exact) for k in ks]
+    return fnv1a(float64_words(found))
+
+
+LANES = 16
+
+
+def total(values):
+    """Element i goes to lane i % 16; then halves of the lanes are added."""
+    lanes = [0.0] * LANES
+    for i, value in enumerate(values):
+        lanes[i % LANES] += value
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [a + b for a, b in zip(lanes[:half], lanes[half:], strict=True)]
+    return lanes[0]
+
+
+def moments(values, anchor):
+    """Count, mean and sums of powers of one block, in the order of csrc/summary.h."""
+    shifted = [x - anchor for x in values]
+    mean = total(shifted) / len(values)
+    d = [x - mean for x in shifted]
+    return (
+        len(values),
+        mean,
+        total(x * x for x in d),
+        total(x * x * x for x in d),
+        total(x * x * (x * x) for x in d),
+    )
+
+
+def merged(a, b):
+    """Equations 2.1 of Pebay (2008), in the order of csrc/summary.c."""
+    (na, mean, a2, a3, a4), (nb, mean_b, b2, b3, b4) = a, b
+    n = float(na + nb)
+    na, nb = float(na), float(nb)
+    delta = mean_b - mean
+    step = delta / n
+    product = na * nb * delta * step
+    m4 = a4 + b4 + product * step * step * (na * na - na * nb + nb * nb)
+    m4 = m4 + 6.0 * step * step * (na * na * b2 + nb * nb * a2) + 4.0 * step * (na * b3 - nb * a3)
+    m3 = a3 + b3 + product * step * (na - nb) + 3.0 * step * (na * b2 - nb * a2)
+    return n, mean + nb * step, a2 + b2 + product, m3, m4
+
+
+def known_summary():
+    weights = [reference.unit(reference.mix64(i)) for i in range(24 * COUNT)]
+    runs = [moments(weights[begin : begin + COUNT], 0.3) for begin in range(0, len(weights), COUNT)]
+    return fnv1a(float64_words([x for found in itertools.accumulate(runs, merged) for x in found[1:]]))
 
 
 def lines(bases: Iterable[str], dtypes: Iterable[str]) -> list[str]:
@@ -73,7 +141,9 @@ def lines(bases: Iterable[str], dtypes: Iterable[str]) -> list[str]:
         for stored in [[reference.pattern(KNOWN[base](draw, form), form) for draw in DRAWS]]
     ] + [
         f"#define KNOWN_scales UINT64_C(0x{known_scales():016X})",
+        f"#define KNOWN_tails UINT64_C(0x{known_tails():016X})",
         f"#define KNOWN_far_tails UINT64_C(0x{known_far_tails():016X})",
+        f"#define KNOWN_summary UINT64_C(0x{known_summary():016X})",
     ]
 
 

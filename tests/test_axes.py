@@ -34,6 +34,12 @@ from fastinit._engine.gains import ACTIVATION_NAMES, squared_gain
         ((8, 4, 2), "eio", 1, (4, 2)),
         ((8, 2, 4, 5), "eoiw", 2, (20, 5)),
         ((0, 4, 3), "oiw", 4, (12, 0)),
+        ((64, 8, 3, 3), "Iohw", 4, (144, 72)),
+        ((64, 8, 3, 3), "iOhw", 4, (576, 18)),
+        ((64, 8, 3), "iow", 1, (192, 24)),
+        ((3, 3, 16, 32), "hwio", 4, (144, 72)),
+        ((16, 32), "io", 4, (16, 8)),
+        ((512, 8, 64), "ioo", 1, (512, 512)),
         ((768, 12, 64), "ioo", 1, (768, 768)),
         ((12, 64, 768), "iio", 1, (768, 768)),
         ((5, 6, 8, 2, 3), "eeioo", 1, (8, 6)),
@@ -42,6 +48,25 @@ from fastinit._engine.gains import ACTIVATION_NAMES, squared_gain
 def test_fans_count_the_connections_a_unit_really_has(shape, layout, groups, expected):
     """mlx#4536: the inputs of all groups counted. Experts, or the stride of a stack, counted as inputs."""
     assert fans(shape, layout, groups) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout"),
+    [((64, 8, 3, 3), "iohw"), ((64, 8, 3), "iow"), ((64, 8, 1, 3, 3), "iodhw"), ((5, 64, 8, 3), "eiow")],
+)
+def test_a_grouped_transposed_convolution_must_say_which_axis_holds_the_groups(shape, layout):
+    """torch's ConvTranspose2d(64, 32, 3, groups=4) was counted as (576, 18), where it is (144, 72)."""
+    inputs, outputs = layout.replace("i", "I"), layout.replace("o", "O")
+    rng = fastinit.SplitMix64(17)
+    for ask in (
+        lambda: fans(shape, layout, 4),
+        lambda: fastinit.xavier_uniform(shape, rng, layout=layout, groups=4),
+    ):
+        with pytest.raises(ValueError, match=f"write '{inputs}' where the inputs do .*, else '{outputs}'"):
+            ask()
+    assert rng.state == 17
+    assert fans(shape, inputs, 4) != fans(shape, outputs, 4)
+    assert fans(shape, layout)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4, 8, 16, 32, 64])

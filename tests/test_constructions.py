@@ -4,6 +4,7 @@ What they make of fastinit's own normals is in test_initializers_draws.py.
 """
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import host
@@ -20,7 +21,7 @@ from tables import EDGE_DRAWS, STATES
 
 import fastinit
 from fastinit import _core
-from fastinit._engine import fill
+from fastinit._engine import constructions, fill
 from fastinit._engine.constructions import DeltaOrthogonal, Diagonal, Orthogonal, Sparse, WholeTensor
 from fastinit._engine.dtypes import BY_NAME
 
@@ -37,7 +38,9 @@ def normals_of(shape, seed=1):
 
 def built(construction, shape, normals=None, state=17):
     construction.check(shape)
-    return construction.build(shape, state, normals or normals_of(shape))
+    if construction.is_divided:
+        return fill.fill(state, shape, construction)
+    return construction.build(shape, normals or normals_of(shape))
 
 
 # ---- identity and dirac ------------------------------------------------------------------------------
@@ -324,16 +327,15 @@ def test_keys_are_the_hash_of_the_draws(state):
 def test_sparse_zeroes_the_smallest_keys_of_every_column(shape, fraction, zeros):
     """Zeros along the wrong axis, or a count that is right on average only."""
     rows, columns = shape
-    normals = normals_of(shape)
     for state in STATES:
-        found = built(Sparse(fraction, 0.5), shape, normals, state)
+        found = fastinit.sparse(shape, state, fraction, 0.5)
         assert ((found == 0).sum(axis=0) == zeros).all()
         key = keys(state, rows * columns)
         for column in range(columns):
             order = sorted(range(rows), key=lambda row: key[row * columns + column])
             assert set(np.flatnonzero(found[:, column] == 0)) == set(order[:zeros])
         kept = found != 0
-        assert np.array_equal(found[kept], (normals() * 0.5)[kept])
+        assert np.array_equal(found[kept], fastinit.normal(shape, state, 0.0, 0.5)[kept])
         assert not np.signbit(found[~kept]).any()
 
 
@@ -350,7 +352,7 @@ def test_which_weights_survive_does_not_lean_on_their_size(draw):
     """Zeroing the smallest *draws* would zero the most negative weights."""
     shape = (64, 64)
     state = reference.state_before(draw)
-    found = built(Sparse(0.5, 1.0), shape, lambda std: np.arange(1.0, 4097).reshape(shape), state)
+    found = fastinit.sparse(shape, state, 0.5)
     rank = np.array([reference.draw(state, i) >> 1 for i in range(4096)], np.int64).reshape(shape)
     kept = rank[found != 0] / 2.0**63
     assert abs(kept.mean() - 0.5) < 5 * math.sqrt(1 / 12 / kept.size)
@@ -384,11 +386,76 @@ def test_draws_of_constructions():
     ]
 
 
-@pytest.mark.parametrize("construction", [Diagonal(), Diagonal(1.0, "oiw")])
-def test_what_does_not_fit_in_memory_is_refused_before_it_is_built(construction):
-    shape = (2**40, 2**40) if construction.layout is None else (2**21, 2**21, 2**30)
-    with pytest.raises(fastinit.AllocationFailed):
-        fill.fill(17, shape, construction, index=(0,) * len(shape))
+def test_what_does_not_fit_in_memory_is_refused_before_it_is_built():
+    """Advice to ask for a part, to one who did: a part of an orthogonal matrix takes all of it."""
+    with pytest.raises(fastinit.AllocationFailed, match="orthogonal is made whole"):
+        fill.fill(17, (2**40, 2**40), Orthogonal(), index=(0, 0))
+    with pytest.raises(fastinit.AllocationFailed, match="fill a part with index="):
+        fill.fill(17, (2**40, 2**40), Diagonal())
+    with pytest.raises(fastinit.AllocationFailed, match="a column of sparse is made whole"):
+        fill.fill(17, (2**60, 2), Sparse(0.5), index=(0, 0))
+    with pytest.raises(ValueError, match="2\\*\\*64 - 1"):  # two elements would have one number
+        fill.fill(17, (2**33, 2**33), Diagonal(), index=(0, 0))
+
+
+# ---- what a part needs -------------------------------------------------------------------------------
+
+
+def test_a_part_of_a_huge_identity_or_kernel_is_that_part():
+    """One row took the memory of the whole, and the refusal advised to ask for a part."""
+    n = 10**6
+    assert np.array_equal(
+        fastinit.identity((n, n), index=(slice(n - 3, None), slice(n - 4, None))), np.eye(3, 4, 1)
+    )
+    row = fastinit.identity((n, n), index=(-1,), gain=0.5)
+    assert (row.shape, np.flatnonzero(row).tolist(), row[-1]) == ((n,), [n - 1], 0.5)
+    shape, layout = (n, n // 4, 3, 5), "oihw"
+    taps = fastinit.dirac(shape, 4, layout=layout, index=(slice(n // 2 - 1, n // 2 + 2), slice(2), slice(None), 2))
+    expected = np.zeros((3, 2, 3))
+    expected[1, 0, 1] = expected[2, 1, 1] = 1  # the third of four groups begins
+    assert np.array_equal(taps, expected)
+
+
+def test_some_columns_of_a_huge_sparse_matrix_are_those_of_its_own_stream():
+    """All of a column is hashed, and nothing of its neighbours."""
+    rows, columns, state = 1000, 10**12, 17
+    found = fastinit.sparse((rows, columns), state, 0.25, index=(slice(None), slice(-1, -8, -3)))
+    for k, column in enumerate((columns - 1, columns - 4, columns - 7)):
+        keys = [reference.mix64(reference.draw(state, row * columns + column)) for row in range(rows)]
+        smallest = sorted(range(rows), key=keys.__getitem__)[:250]
+        assert sorted(smallest) == np.flatnonzero(found[:, k] == 0).tolist()
+
+
+def test_columns_made_together_and_apart_are_alike(monkeypatch):
+    """Two ways to the keys, and a run that ends inside the matrix."""
+    expected = fastinit.sparse((300, 20), 17, 0.5)
+    monkeypatch.setattr(constructions, "RUN", 2100)
+    assert np.array_equal(fastinit.sparse((300, 20), 17, 0.5), expected)
+    assert np.array_equal(fastinit.sparse((300, 20), 17, 0.5, index=(7, slice(None, None, 3))), expected[7, ::3])
+    assert np.array_equal(fastinit.sparse((300, 20), 17, 0.5, index=(slice(9, 2, -2), 19)), expected[9:2:-2, 19])
+
+
+WHOLE = np.empty((2048, 2048), np.float16)
+PARTS = {
+    "identity": lambda: fastinit.identity((4096, 4096), index=(slice(1), ...), dtype="float32"),
+    "identity, whole": lambda: fastinit.identity(WHOLE.shape, out=WHOLE),
+    "dirac": lambda: fastinit.dirac((512, 512, 3, 3), layout="oihw", index=5),
+    "sparse": lambda: fastinit.sparse((1024, 4096), 17, 0.5, index=(..., 3)),
+    "sparse, a row": lambda: fastinit.sparse((1024, 4096), 17, 0.5, index=(3, ...)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_needs_memory_of_the_part(name):
+    """Scratch as large as the whole tensor: 128 MiB for a row of a 4096 x 4096 identity."""
+    PARTS[name]()  # what is made once
+    tracemalloc.start()
+    try:
+        PARTS[name]()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 14 << 20, f"{peak / 2**20:.1f} MiB"  # runs of 1 MiB, and their temporaries
 
 
 @pytest.mark.parametrize("construction", [DeltaOrthogonal(), Sparse(0.5, 1.0), Diagonal(1.0, "io", 4)])

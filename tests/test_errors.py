@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 import pickle
 
 import pytest
@@ -46,8 +47,14 @@ FAMILY = [
     (
         errors.AllocationFailed(12),
         (InitializationError, MemoryError),
-        {"elements": 12},
+        {"elements": 12, "made_whole": ""},
         ["12 values", "out=", "index="],
+    ),
+    (
+        errors.AllocationFailed(12, "orthogonal"),
+        (InitializationError, MemoryError),
+        {"elements": 12, "made_whole": "orthogonal"},
+        ["12 values", "orthogonal is made whole", "index= would not help"],
     ),
     (
         errors.InvalidTensorName("a\n", "has a control character"),
@@ -56,7 +63,8 @@ FAMILY = [
         [r"'a\n'", "control character"],
     ),
     (errors.DistributionError("no"), (InitializationError, ValueError), {}, ["no"]),
-    (errors.TensorError("no"), (FastinitError, ValueError), {}, ["no"]),
+    (errors.TensorError("no"), (FastinitError, ValueError), {"index": None, "value": None}, ["no"]),
+    (errors.TensorError("no", 3, math.inf), (FastinitError, ValueError), {"index": 3, "value": math.inf}, ["no"]),
     (errors.TensorAutodiffError("no"), (FastinitError,), {}, ["no"]),
     (errors.PlanError("no"), (FastinitError, ValueError), {}, ["no"]),
     (

@@ -326,12 +326,19 @@ def test_gains_no_spread_can_have_are_refused(gain, error, shape):
     assert not out.any()
 
 
+def test_no_error_asks_for_a_dtype_wider_than_the_widest():
+    with pytest.raises(DistributionError, match="no dtype is wider: change the parameters"):
+        fastinit.normal(2, 17, 0.0, 1e308)
+    with pytest.raises(DistributionError, match="use a wider dtype"):
+        fastinit.normal(2, 17, 0.0, 1e308, dtype="float32")
+
+
 @pytest.mark.parametrize(
     ("gain", "dtype", "reason"),
     [
         (1e308, "float64", None),
         (1.7e308, "float64", "finite range of float64"),
-        (1e39, "float32", "finite range of float32"),
+        (1e39, "float32", "finite range of float32; use a wider dtype"),
         (60000, "float16", "finite range of float16"),
         (400, "float8_e4m3fn", "finite range of float8_e4m3fn"),
         (50000, "float8_e5m2", "finite range of float8_e5m2"),

@@ -42,6 +42,24 @@ def test_numpy_never_swallows_a_node(swallow):
     assert "Tensor" in str(caught.value) or "__array_ufunc__" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("function", "ours"),
+    [
+        (np.sum, "fastinit.autodiff.sum(x)"),
+        (np.mean, "fastinit.autodiff.mean(x)"),
+        (np.max, "fastinit.autodiff.max(x)"),
+        (np.transpose, "fastinit.autodiff.transpose(x)"),
+        (np.prod, "the operations of fastinit.autodiff"),
+    ],
+)
+def test_a_function_of_numpy_is_refused_in_our_words(function, ours):
+    """``sum() got an unexpected keyword argument 'out'``: numpy called our method with arguments of its own."""
+    with pytest.raises(TensorAutodiffError) as caught:
+        function(parameter([1.0, 2.0]))
+    assert f"numpy's {function.__name__} cannot take a TensorValue" in str(caught.value)
+    assert ours in str(caught.value)
+
+
 OPERATORS = [
     (lambda a, b: a + b, lambda a, b: a + b),
     (lambda a, b: a - b, lambda a, b: a - b),

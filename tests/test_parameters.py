@@ -232,6 +232,19 @@ def test_bad_values_are_an_initialization_error_that_keeps_its_cause(values):
     assert str(caught.value.__cause__) in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [float("nan"), -np.inf])
+def test_a_wrapped_tensor_error_says_which_element_and_what_it_is(value):
+    """A caller that has to read them out of a sentence."""
+    with pytest.raises(InitializationError) as caught:
+        NamedParameter.from_tensor(GOOD, [[1.0, 2.0], [value, np.inf]])
+    cause = caught.value.__cause__
+    assert (cause.index, str(cause.value)) == (2, str(value))
+    assert pickle.loads(pickle.dumps(cause)) == cause
+    with pytest.raises(TensorError) as ragged:
+        fastinit.Tensor([[1.0], [1.0, 2.0]])
+    assert (ragged.value.index, ragged.value.value) == (None, None)
+
+
 def test_from_tensor_makes_a_trainable_leaf_of_its_own():
     tensor = Tensor([1.0, 2.0])
     first, second = NamedParameter.from_tensor("a", tensor), NamedParameter.from_tensor("a", tensor)

@@ -87,7 +87,11 @@ FEW = {"inputs": 4, "seeds": 2}
         (lambda: told(check_claims, load_digits(8)), 12, ""),
         (lambda: told(propagate, "tanh", "xavier_normal", 2, 8, **FEW), 2, "xavier_normal + tanh"),
         (lambda: told(compare_initializers, "relu", 2, 8, **FEW), 12, "lecun_normal + selu"),
-        (lambda: told(residual_stack, 2, width=8, **FEW), 12, "x + f(LayerNorm(x)), lecun_normal + relu, residual(kaiming_normal, 2)"),
+        (
+            lambda: told(residual_stack, 2, width=8, **FEW),
+            12,
+            "x + f(LayerNorm(x)), lecun_normal + relu, residual(kaiming_normal, 2)",
+        ),
     ],
     ids=["train", "digits", "claims", "propagate", "compare", "residual"],
 )

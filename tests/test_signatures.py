@@ -12,8 +12,11 @@ from fastinit import initializers
 from fastinit.functions import as_initializer
 from fastinit.initializers import Initializer
 
-STUB = ast.parse((ROOT / "fastinit" / "__init__.pyi").read_text())
-DECLARED = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
+STUB = ast.parse((ROOT / "fastinit" / "functions.pyi").read_text())
+DECLARED = {
+    node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef) and node.name != "as_initializer"
+}
+"""The last of the overloads, which has every argument."""
 ALIASES = {
     node.targets[0].id: node.value.id
     for node in STUB.body
@@ -70,8 +73,35 @@ def test_an_unknown_option_is_answered_with_the_options_there_are(name):
     function = getattr(fastinit, name)
     with pytest.raises(TypeError) as refused:
         function((2, 2), lyout="oi")
-    assert str(refused.value).startswith(f"{function.__name__}() has no option 'lyout'; its options are ")
+    asked, _, options = str(refused.value).partition("; did you mean 'layout'? ")
+    assert asked == f"{function.__name__}() has no option 'lyout'"
+    assert options.startswith("its options are ")
     assert all(argument in str(refused.value) for argument in inspect.signature(function).parameters)
+
+
+ELSEWHERE = [
+    (lambda: fastinit.normal(size=(2, 2), rng=17), "no option 'size'; here it is called 'shape'"),
+    (lambda: fastinit.normal((2, 2), 17, loc=1.0), "no option 'loc'; here it is called 'mean'"),
+    (lambda: fastinit.normal((2, 2), 17, scale=0.02), "no option 'scale'; here it is called 'std'"),
+    (lambda: fastinit.normal((2, 2), seed=17), "no option 'seed'; here it is called 'rng'"),
+    (lambda: fastinit.uniform((2, 2), 17, minval=0.0), "no option 'minval'; here it is called 'low'"),
+    (lambda: fastinit.xavier_uniform((2, 2), generator=17), "no option 'generator'; here it is called 'rng'"),
+    (lambda: fastinit.kaiming_normal((2, 2), 17, nonlinearity="relu"), "here it is called 'activation'"),
+    (lambda: fastinit.zeros((2, 2), rng=17), "no option 'rng'; it takes no draws, so it needs no generator"),
+    (lambda: fastinit.identity(size=3), "no option 'size'; here it is called 'shape'"),
+    (lambda: fastinit.xavier_normal((2, 2), 17, std=0.02), "no option 'std'; its options are"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), ELSEWHERE, ids=[row[1] for row in ELSEWHERE])
+def test_the_names_of_other_libraries_are_answered_with_ours(call, said):
+    """A list of eleven options, of which one must guess which is numpy's `loc`."""
+    with pytest.raises(TypeError, match=re.escape(said)):
+        call()
+
+
+def test_scale_is_std_only_where_it_is_nothing_else():
+    assert fastinit.variance_scaling((2, 2), 17, scale=2.0).shape == (2, 2)
 
 
 @pytest.mark.parametrize(

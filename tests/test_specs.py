@@ -6,6 +6,7 @@ import re
 import time
 import tracemalloc
 
+import numpy as np
 import pytest
 import safetensors
 from conftest import MIXED, U64, safetensors_bytes
@@ -248,6 +249,26 @@ def test_bundled_models_are_sorted_names():
     assert list(names) == sorted(names)
     assert {"all-minilm-l6-v2", "gpt2-124m", "llama-3.1-405b"} <= set(names)
     assert all(list(read_specs(name)) for name in names)
+
+
+@pytest.mark.parametrize("entry", [{"dtype": "F32", "shape": [2, 3]}, np.zeros((2, 3)), [2, 3]])
+def test_a_tensor_of_the_name_of_the_free_text_is_refused(tmp_path, entry):
+    """It was left out of the plan without a word."""
+    with pytest.raises(fastinit.InvalidTensorName, match="call the tensor something else"):
+        fastinit.Plan.from_layout({"__metadata__": entry, "w": {"dtype": "F32", "shape": [2, 3]}}, 17)
+    if not isinstance(entry, np.ndarray):
+        path = tmp_path / "specs.json"
+        path.write_text(json.dumps({"__metadata__": entry}))
+        with pytest.raises(fastinit.InvalidNameInFile, match="call the tensor something else"):
+            fastinit.Plan.from_specs(path, 17)
+
+
+def test_the_free_text_of_a_saved_header_is_no_tensor():
+    """Its keys are anyone's, "dtype" and "shape" too; its values are strings, which no shape is."""
+    for text in ({}, {"format": "pt"}, {"dtype": "F32", "shape": "2"}):
+        assert list(
+            fastinit.Plan.from_specs({"__metadata__": text, "w": {"dtype": "F32", "shape": [2, 3]}}, 17)
+        ) == ["w"]
 
 
 def test_a_mapping_is_a_layout():

@@ -4,12 +4,16 @@ import array
 import ctypes
 import itertools
 import math
+import re
+import sys
+import types
 
 import ml_dtypes
 import numpy as np
 import pytest
 import reference
 from bits import DTYPES, NUMPY, assert_bits, bits_of, patterns
+from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -216,6 +220,30 @@ def test_dtypes_no_weight_is_stored_in_are_refused(dtype):
 
 
 # ---- targets refused ---------------------------------------------------------------------------------
+
+
+class Foreign:
+    """A tensor of another library: no buffer, and a `.numpy()`."""
+
+    def numpy(self):
+        raise AssertionError("nobody may ask for it")
+
+
+def test_the_hint_for_a_tensor_is_never_its_view(monkeypatch):
+    """Written through ``.detach().numpy()``, autograd does not notice, and a gradient was wrong in silence."""
+    with pytest.raises(TypeError, match="got Foreign") as other:
+        xavier((2, 2), 17, out=Foreign())
+    assert "numpy()" not in str(other.value)
+    assert "assign it with the library that made the tensor" in str(other.value)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Foreign))
+    with pytest.raises(TypeError, match=r"call fastinit\.torch\.xavier_uniform_") as torchs:
+        xavier((2, 2), 17, out=Foreign())
+    assert "numpy()" not in str(torchs.value)
+
+
+def test_no_document_shows_the_view_of_a_tensor_as_a_target():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "fastinit").rglob("*.py")]:
+        assert not re.search(r"out=\w+(\.detach\(\))?\.numpy\(\)", page.read_text()), page
 
 
 def read_only():

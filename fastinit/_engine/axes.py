@@ -55,6 +55,15 @@ def parse_layout(layout: str) -> str:
     return layout
 
 
+def _is_transposed(layout: str) -> bool:
+    """Say whether a layout is that of torch's transposed convolutions, and names no holder of the groups.
+
+    Inputs, outputs, receptive field: everywhere else the outputs hold all groups, and there the inputs do.
+    """
+    kinds = [kind for kind, _ in groupby("s" if letter in SPATIAL else letter for letter in layout)]
+    return [kind for kind in kinds if kind != STACKED] == ["i", "o", "s"]
+
+
 @dataclass(frozen=True)
 class Axes:
     """A weight tensor's shape and what its axes mean; nothing is checked before it is needed.
@@ -68,11 +77,14 @@ class Axes:
         ``e`` a stack of independent matrices; ``"ioo"`` has its outputs on two axes, heads and their width. The
         letters say what an axis is to the *layer*, so a transposed convolution needs no flag: torch's Conv2d
         weight is ``"oihw"``, its ConvTranspose2d weight ``"iohw"``.
+
+        The grammar is this package's own choice. JAX's initializers count axes instead (``in_axis=0,
+        out_axis=(1, 2)``), and an einsum's letters do not say by themselves which of them are summed.
     groups : int
         Groups of a grouped convolution. Its tensor holds all groups along one axis, and one group's share along
         the other: all outputs by default (``"oihw"`` and ``"hwio"`` of torch, JAX and Keras); an upper-case
         ``I`` says that it is the inputs (``"Iohw"``: torch's grouped ConvTranspose2d; ``"hwIo"``: Keras's
-        DepthwiseConv2D).
+        DepthwiseConv2D). ``"iohw"`` with groups is refused: it is written ``"Iohw"``, or ``"iOhw"``.
     fan_in, fan_out : int or None
         What to take instead of the counted connections.
     """
@@ -103,6 +115,12 @@ class Axes:
             raise ValueError(
                 f"layout {layout!r} names {len(layout)} axes, but shape {shape} has {len(shape)}; "
                 "name every axis, for example layout='oihw' for a torch convolution"
+            )
+        if self.groups != 1 and _is_transposed(layout):
+            said = layout.replace("i", "I"), layout.replace("o", "O")
+            raise ValueError(
+                f"layout {layout!r} with groups={self.groups} does not say which axis holds all groups: write "
+                f"{said[0]!r} where the inputs do (torch's grouped transposed convolutions), else {said[1]!r}"
             )
         letters = layout if "I" in layout else layout.replace("o", "O")
         holder = "I" if "I" in letters else "O"
@@ -235,11 +253,13 @@ def fans(shape: ShapeLike, layout: str = "io", groups: SupportsIndex = 1) -> tup
     layout : str, default "io"
         One letter an axis: ``i`` the layer's inputs, ``o`` its outputs, ``d h w l t`` the receptive field (it
         multiplies both fans), ``e`` a stack of independent matrices (it counts for neither). ``i``, ``o`` and
-        ``e`` may stand on neighbours: Flax's attention projects to heads by ``"ioo"``. A transposed convolution
-        is named as any other tensor: torch's ConvTranspose2d weight is ``"iohw"``.
+        ``e`` may stand on neighbours: an EinsumDense kernel to heads and their width is ``"ioo"``, where JAX says
+        ``in_axis=0, out_axis=(1, 2)``. A transposed convolution is named as any other tensor: torch's
+        ConvTranspose2d weight is ``"iohw"``. This grammar is fastinit's own.
     groups : int, default 1
         Groups of a grouped convolution; only the connections a unit really has are counted. The outputs' axis
-        holds all groups, or the inputs' where its letter is an upper-case ``I``.
+        holds all groups, or the inputs' where its letter is an upper-case ``I``: a grouped ConvTranspose2d weight
+        is ``"Iohw"``, and ``"iohw"`` is refused.
 
     Returns
     -------
@@ -263,5 +283,9 @@ def fans(shape: ShapeLike, layout: str = "io", groups: SupportsIndex = 1) -> tup
     (48, 48)
     >>> fastinit.fans((3, 3, 64, 1), "hwIo", groups=64)  # depthwise, as Keras stores it
     (9, 9)
+    >>> fastinit.fans((64, 8, 3, 3), "Iohw", groups=4)  # torch's ConvTranspose2d(64, 32, 3, groups=4)
+    (144, 72)
+    >>> fastinit.fans((512, 8, 64), "ioo")  # EinsumDense to 8 heads of 64
+    (512, 512)
     """
     return axes_of(as_shape(shape), layout, groups).fans

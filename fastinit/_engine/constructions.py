@@ -1,8 +1,8 @@
-"""Fills that need the whole tensor: no element can be drawn on its own.
+"""Fills of a whole tensor: an element depends on its place in it, or on other elements.
 
-Frozen data, like any distribution. `build` makes the whole tensor in float64 from its stream's normals; the part
-asked for is cut from it and rounded, once, to the stored dtype. The fields `layout` and `groups` are those of the
-call where they are None.
+Frozen data, like any distribution. `Diagonal` makes any part by itself, and `Sparse` some columns at a time. For
+the others `build` makes the whole tensor in float64 from its stream's normals; the part asked for is cut from it
+and rounded, once, to the stored dtype. The fields `layout` and `groups` are those of the call where they are None.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Protocol, Self, TypeVar
@@ -18,20 +19,24 @@ import numpy as np
 
 from .. import _core
 from ..errors import AllocationFailed, DistributionError
-from .axes import SPATIAL, Axes, axes_of, parse_layout
+from .axes import SPATIAL, STACKED, Axes, axes_of, parse_layout
 from .boxes import Box, lengths
-from .checks import Shape, as_nonnegative, as_number, as_u64, size_of
+from .checks import Shape, as_nonnegative, as_number, as_u64, draws_of, size_of
 from .distributions import Normal
 from .dtypes import FLOAT64, DType
 from .fill import fill
 from .initializer import Distribution, Initializer, checked_spec
-from .parts import Array, Index, Part
+from .parts import Array, Index, Part, Slice, Span, locate, row_major, spans
 from .probability import LARGEST_NORMAL, Moments
+from .streams import GAMMA, mix64
+from .targets import allocate
 
 __all__ = ["DeltaOrthogonal", "Diagonal", "Orthogonal", "Sparse"]
 
-Slice = tuple[int | slice, ...]
 T = TypeVar("T")
+
+RUN = 1 << 17
+"""Elements made at a time where a part can be made by itself: their float64 values stay in a core's cache."""
 
 
 class Normals(Protocol):
@@ -46,6 +51,7 @@ class WholeTensor(Distribution):
 
     __slots__ = ()
     by_element: ClassVar[bool] = False
+    by_part: ClassVar[bool] = False
 
     @property
     def largest(self) -> float:
@@ -65,27 +71,23 @@ class WholeTensor(Distribution):
 
     def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
         """Return the part that `index` cuts from the whole."""
-        whole = self.whole(shape, state, threads)
+        whole = self._built(shape, partial(_normals, shape, state, threads))
         return whole if index is None else np.asarray(whole[index])
 
-    def whole(self, shape: Shape, state: int, threads: int | None = None) -> Array:
-        """Return the whole tensor of the stream at `state`, in a new float64 array."""
-        return self._built(shape, state, partial(_normals, shape, state, threads))
+    def part_in(self, shape: Shape, box: Box, inner: Slice, state: int, threads: int | None = None) -> Array:
+        """Return what `inner` cuts from a box of a larger tensor, made of the normals that the box has there."""
+        return np.asarray(self._built(lengths(box), partial(_normals_in, shape, box, state, threads))[inner])
 
-    def whole_in(self, shape: Shape, box: Box, state: int, threads: int | None = None) -> Array:
-        """Return a box of a larger tensor of `shape`, made of the normals that the box has there."""
-        return self._built(lengths(box), state, partial(_normals_in, shape, box, state, threads))
-
-    def _built(self, shape: Shape, state: int, normals: Normals) -> Array:
+    def _built(self, shape: Shape, normals: Normals) -> Array:
         self.check(shape)
         if 0 in shape:
             return np.empty(shape)
         try:
             if size_of(shape) * FLOAT64.itemsize > sys.maxsize:
                 raise MemoryError
-            return self.build(shape, state, normals)
+            return self.build(shape, normals)
         except MemoryError:
-            raise AllocationFailed(size_of(shape)) from None
+            raise AllocationFailed(size_of(shape), made_whole=self.kind) from None
 
     def slack(self, shape: Shape, state: int) -> Array | float:
         """Return how far weights made with another LAPACK may lie from those made here."""
@@ -98,7 +100,7 @@ class WholeTensor(Distribution):
     def _slack(self, shape: Shape, normals: Normals) -> Array | float:  # noqa: ARG002
         return 0.0
 
-    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
+    def build(self, shape: Shape, normals: Normals) -> Array:
         """Return the whole tensor, of a shape that was checked and is not empty."""
         raise NotImplementedError
 
@@ -184,14 +186,37 @@ class Diagonal(_OnAxes):
 
     kind: ClassVar[str] = "diagonal"
     draws_per_weight: ClassVar[int] = 0
+    by_part: ClassVar[bool] = True
+    is_divided: ClassVar[bool] = True
 
-    def build(self, shape: Shape, state: int, normals: Normals) -> Array:  # noqa: ARG002
-        """Return the whole tensor."""
-        whole = np.zeros(shape)
-        blocks = self.axes(shape).blocks(whole)
-        channels = np.arange(min(blocks.shape[2:4]))
-        blocks[:, :, channels, channels, *(length // 2 for length in blocks.shape[4:])] = self.gain
-        return whole
+    def regions(self, shape: Shape, index: Index | None) -> Iterator[tuple[Distribution, Slice, Part]]:
+        """Yield the part, or the tensor, in short runs."""
+        self.check(shape)
+        draws_of(shape)  # an element is told by its number
+        part = locate(shape, index)
+        for _, run, _ in row_major(part.shape, RUN):
+            yield self, run, part.cut(run)
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        """Return the values of a part."""
+        axes = self.axes(shape)
+        rest, is_middle = part.numbers(), np.ones((), np.bool_)
+        channel: dict[str, Array] = dict.fromkeys("io", np.zeros((), np.uint64))
+        width = dict.fromkeys("io", 1)
+        for letter, length in zip(reversed(axes.letters.lower()), reversed(shape), strict=True):
+            rest, at = np.divmod(rest, np.uint64(length))
+            if letter in SPATIAL:
+                is_middle = is_middle & (at == length // 2)
+            elif letter != STACKED:
+                channel[letter] = channel[letter] + at * np.uint64(width[letter])
+                width[letter] *= length
+        holder = "i" if "I" in axes.letters else "o"
+        channel[holder] = channel[holder] % np.uint64(width[holder] // axes.groups)
+        return np.where(is_middle & (channel["i"] == channel["o"]), self.gain, 0.0)
+
+    def part_in(self, shape: Shape, box: Box, inner: Slice, state: int, threads: int | None = None) -> Array:  # noqa: ARG002
+        """Return what `inner` cuts from a box of a larger tensor."""
+        return fill(state, lengths(box), self, index=inner, threads=threads)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -225,7 +250,7 @@ class Orthogonal(_OnAxes):
     kind: ClassVar[str] = "orthogonal"
     draws_per_weight: ClassVar[int] = 1
 
-    def build(self, shape: Shape, state: int, normals: Normals) -> Array:  # noqa: ARG002
+    def build(self, shape: Shape, normals: Normals) -> Array:
         """Return the whole tensor."""
         return _orthonormal(normals(), self.axes(shape), self.gain)
 
@@ -269,7 +294,7 @@ class DeltaOrthogonal(_OnAxes):
                 f"{lengths['i']} and {lengths['o']}"
             )
 
-    def build(self, shape: Shape, state: int, normals: Normals) -> Array:  # noqa: ARG002
+    def build(self, shape: Shape, normals: Normals) -> Array:
         """Return the whole tensor."""
         whole = np.zeros(shape)
         middle, axes = self._middle(shape)
@@ -358,6 +383,7 @@ class Sparse(WholeTensor):
 
     kind: ClassVar[str] = "sparse"
     draws_per_weight: ClassVar[int] = 1
+    is_divided: ClassVar[bool] = True
     is_part: ClassVar[bool] = False  # its keys are counted in a whole tensor
     scales: ClassVar[tuple[str, ...]] = ("std",)
 
@@ -383,15 +409,21 @@ class Sparse(WholeTensor):
         if len(shape) != 2:
             raise ValueError(f"sparse zeroes the columns of a matrix; shape {shape} has {len(shape)} axes, not 2")
 
-    def build(self, shape: Shape, state: int, normals: Normals) -> Array:
-        """Return the whole tensor."""
-        weights = normals(std=self.std)
-        zeros = _core.share(self.fraction, float(shape[0]))
-        if zeros:
-            keys = np.empty(shape, np.uint64)
-            _core.keys(keys, state)
-            weights[keys <= np.partition(keys, zeros - 1, axis=0)[zeros - 1]] = 0.0
-        return weights
+    def regions(self, shape: Shape, index: Index | None) -> Iterator[tuple[Distribution, Slice, Part]]:
+        """Yield some columns of the part, or of the tensor, at a time."""
+        self.check(shape)
+        part = locate(shape, index)
+        rows, columns = spans(shape, index)
+        at_a_time = max(1, RUN // max(1, shape[0]))
+        for begin in range(0, columns.count, at_a_time):
+            count = min(at_a_time, columns.count - begin)
+            some = Span(columns.start + begin * columns.step, columns.step, count, columns.keeps_axis)
+            region = (slice(None),) * rows.keeps_axis + (slice(begin, begin + count),) * columns.keeps_axis
+            yield _Columns(self, rows, some), region, part.cut(region)
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        """Return the whole tensor, or a part of it, in float64."""
+        return fill(state, shape, self, index=index, threads=threads)
 
     def moments(self, shape: Shape = (), dtype: DType = FLOAT64, *, is_cast: bool = False) -> Moments | None:
         """Return the moments of a weight: in every column the same number of normal weights is zero."""
@@ -407,3 +439,40 @@ class Sparse(WholeTensor):
             kurtosis_error=kept.kurtosis_error / share**1.5,
             likeliest=1 - share + share * kept.likeliest,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns(Distribution):
+    """Some columns of a sparse matrix, in the rows that are asked for."""
+
+    matrix: Sparse
+    rows: Span
+    columns: Span
+
+    def prepare(self, dtype: DType) -> None:
+        self.matrix.prepare(dtype)
+
+    def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
+        asked = self.rows.index, self.columns.index
+        weights = fill(state, shape, Normal(0.0, self.matrix.std), index=asked, threads=threads)
+        zeros = _core.share(self.matrix.fraction, float(shape[0]))
+        if not zeros:
+            return weights
+        keys = self._keys(shape, state)
+        bounds = np.partition(keys, zeros - 1, axis=0)[zeros - 1]
+        is_zero = keys[self.rows.index] <= bounds
+        return np.where(is_zero.reshape(weights.shape), 0.0, weights)
+
+    def _keys(self, shape: Shape, state: int) -> Array:
+        """Return the keys of the whole columns; _core.keys makes those of neighbours in memory alone."""
+        rows, columns = shape
+        try:
+            keys = allocate((rows, self.columns.count), np.dtype(np.uint64))
+        except AllocationFailed as error:
+            raise AllocationFailed(error.elements, made_whole="a column of sparse") from None
+        if self.columns == Span(0, 1, columns, keeps_axis=True):
+            _core.keys(keys, state)
+            return keys
+        first = state + (self.columns.start + 1) * GAMMA
+        draws = Part.of(keys.shape, first, (columns * GAMMA, self.columns.step * GAMMA))
+        return mix64(mix64(draws.numbers()))

@@ -451,10 +451,7 @@ class Positions(Distribution):
     def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
         """Return the positions of the part's elements."""
         assert self.length is not None, "prepare refused it"
-        linear = np.uint64(part.first)
-        for length, draws in zip(part.shape, part.draws, strict=True):
-            linear = np.add.outer(linear, np.arange(length, dtype=np.uint64) * np.uint64(draws))
-        return np.asarray(linear % np.uint64(self.length))
+        return np.asarray(part.numbers() % np.uint64(self.length))
 
     def rescaled(self, factor: float, p: float = 1.0, q: float = 1.0) -> Distribution:  # noqa: ARG002
         """Refuse: they are indices, not weights."""

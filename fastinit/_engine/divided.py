@@ -87,6 +87,11 @@ class Parts(Distribution):
         """Whether an element of any part can be made without the others of its part."""
         return all(content.by_element for _, content in self.parts)
 
+    @property
+    def by_part(self) -> bool:  # type: ignore[override]
+        """Whether some of any part can be made without the rest."""
+        return all(content.by_part for _, content in self.parts)
+
     def prepare(self, dtype: DType) -> None:
         """Refuse a dtype that does not hold what a part holds; `regions` says what is drawn where."""
         for _, content in self.parts:
@@ -272,8 +277,7 @@ def _inner_places(span: Span, r: boxes.Range) -> slice | int:
     if not span.keeps_axis:
         return first
     step = places[2] * span.step // r[2] or 1  # one element goes with any step
-    end = first + boxes.count(places) * step
-    return slice(first, end if end >= 0 else None, step)
+    return Span(first, step, boxes.count(places), keeps_axis=True).index
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +293,7 @@ class _Placed(Distribution):
         self.content.prepare(dtype)
 
     def values(self, shape: Shape, state: int, part: Part, index: Index | None, threads: int | None) -> Array:  # noqa: ARG002
-        return np.asarray(self.content.whole_in(self.shape, self.box, state, threads)[self.inner])
+        return self.content.part_in(self.shape, self.box, self.inner, state, threads)
 
 
 def _places(span: Span, r: boxes.Range) -> boxes.Range | None:

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from .dtypes import FLOAT64, DType
 from .narrow import narrowed
-from .parts import Array, Index, Part, locate, whole_part
+from .parts import Array, Index, Part, Slice, locate, whole_part
 from .targets import allocate, choose_dtype, target_of
 from .threads import as_threads, run
 
@@ -39,7 +38,7 @@ def fill(
     state: int,
     shape: tuple[int, ...],
     distribution: Distribution,
-    dtype: DType | npt.DTypeLike | None = None,
+    dtype: object = None,
     out: object = None,
     index: Index | None = None,
     threads: int | None = None,
@@ -80,7 +79,7 @@ def fill(
     spec = distribution.prepare(chosen)
     if distribution.is_divided:
         filled = allocate(part.shape, exact or chosen.numpy) if target is None else target
-        _fill_regions(filled, chosen, distribution.regions(shape, index), state, threads)
+        _fill_regions(filled, chosen, shape, distribution.regions(shape, index), state, threads)
         return filled if target is None else out  # type: ignore[return-value]
     values = None if spec is not None else distribution.values(shape, state, part, index, threads)
     result: Any = out
@@ -98,18 +97,19 @@ def fill(
 def _fill_regions(
     target: Array,
     dtype: DType,
-    regions: Iterable[tuple[Distribution, tuple[slice, ...], Part]],
+    shape: tuple[int, ...],
+    regions: Iterable[tuple[Distribution, Slice, Part]],
     state: int,
     threads: int | None,
 ) -> None:
     """Fill each region of a target in its place; nothing of the target's size is made."""
     for distribution, region, part in regions:
-        place = target[(*region, ...)]  # type: ignore[arg-type]  # the Ellipsis keeps an array of an element, not the element
+        place = target[(*region, ...)]  # the Ellipsis keeps an array of an element, not the element
         spec = distribution.prepare(dtype)
         if spec is not None:
             run(_job(spec, place, dtype, state, part), threads)
         else:
-            _store(place, dtype, distribution.values(part.shape, state, part, None, threads))
+            _store(place, dtype, distribution.values(shape, state, part, None, threads))
 
 
 def _new_and_small(distribution: Distribution, state: int, part: Part) -> Array | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,11 @@ from .initializer import Distribution
 from .parts import Array
 from .streams import stream_state
 from .targets import whole_shape
+
+if TYPE_CHECKING:
+    from .annotations import FloatDType, Kind, Out, Scalar
+
+Float64s: TypeAlias = npt.NDArray[np.float64]
 
 T = TypeVar("T")
 
@@ -229,8 +234,16 @@ class SplitMix64(np.random.BitGenerator):
         self._refuse_inside_a_fill()
         return super().random_raw(size, output)  # type: ignore[call-overload]
 
+    @overload
+    def random(self, size: None = None, dtype: FloatDType | None = None, out: None = None) -> float: ...
+    @overload
+    def random(self, size: ShapeLike, dtype: Kind[Scalar] = None) -> npt.NDArray[Scalar]: ...
+    @overload
+    def random(self, size: ShapeLike, dtype: FloatDType | None = None, out: Out | None = None) -> Array: ...
+    @overload
+    def random(self, size: None = None, dtype: FloatDType | None = None, *, out: Out) -> Array: ...
     def random(
-        self, size: ShapeLike | None = None, dtype: npt.DTypeLike | None = None, out: object = None
+        self, size: ShapeLike | None = None, dtype: FloatDType | None = None, out: Out | None = None
     ) -> float | Array:
         """Draw numbers uniformly on [0, 1), as `numpy.random.Generator.random` is called.
 
@@ -250,7 +263,13 @@ class SplitMix64(np.random.BitGenerator):
         """
         return self._draw(_UNIT, size, dtype, out)
 
-    def uniform(self, low: float = 0.0, high: float = 1.0, size: ShapeLike | None = None) -> float | Array:
+    @overload
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: None = None) -> float: ...
+    @overload
+    def uniform(self, low: float, high: float, size: ShapeLike) -> Float64s: ...
+    @overload
+    def uniform(self, low: float = 0.0, high: float = 1.0, *, size: ShapeLike) -> Float64s: ...
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: ShapeLike | None = None) -> float | Float64s:
         """Draw float64 numbers uniformly on [low, high), as `numpy.random.Generator.uniform` is called.
 
         Parameters
@@ -267,8 +286,18 @@ class SplitMix64(np.random.BitGenerator):
         """
         return self._draw(Uniform(low, high), size, None, None)
 
+    @overload
+    def standard_normal(self, size: None = None, dtype: FloatDType | None = None, out: None = None) -> float: ...
+    @overload
+    def standard_normal(self, size: ShapeLike, dtype: Kind[Scalar] = None) -> npt.NDArray[Scalar]: ...
+    @overload
     def standard_normal(
-        self, size: ShapeLike | None = None, dtype: npt.DTypeLike | None = None, out: object = None
+        self, size: ShapeLike, dtype: FloatDType | None = None, out: Out | None = None
+    ) -> Array: ...
+    @overload
+    def standard_normal(self, size: None = None, dtype: FloatDType | None = None, *, out: Out) -> Array: ...
+    def standard_normal(
+        self, size: ShapeLike | None = None, dtype: FloatDType | None = None, out: Out | None = None
     ) -> float | Array:
         """Draw standard normal numbers, as `numpy.random.Generator.standard_normal` is called.
 
@@ -297,7 +326,13 @@ class SplitMix64(np.random.BitGenerator):
         """
         return self._draw(_STANDARD, size, dtype, out)
 
-    def normal(self, loc: float = 0.0, scale: float = 1.0, size: ShapeLike | None = None) -> float | Array:
+    @overload
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: None = None) -> float: ...
+    @overload
+    def normal(self, loc: float, scale: float, size: ShapeLike) -> Float64s: ...
+    @overload
+    def normal(self, loc: float = 0.0, scale: float = 1.0, *, size: ShapeLike) -> Float64s: ...
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: ShapeLike | None = None) -> float | Float64s:
         """Draw float64 normal numbers, as `numpy.random.Generator.normal` is called.
 
         Parameters
@@ -315,7 +350,7 @@ class SplitMix64(np.random.BitGenerator):
         return self._draw(Normal(as_finite(loc, "loc"), as_nonnegative(scale, "scale")), size, None, None)
 
     def _draw(
-        self, distribution: Distribution, size: ShapeLike | None, dtype: npt.DTypeLike | None, out: object
+        self, distribution: Distribution, size: ShapeLike | None, dtype: FloatDType | None, out: Out | None
     ) -> float | Array:
         shape = () if size is None and out is None else whole_shape(size, out, None)
         result = self.transact(draws_of(shape), fill, shape, distribution, dtype, out)
@@ -361,7 +396,7 @@ class SplitMix64(np.random.BitGenerator):
             return NotImplemented
         return self.state == other.state
 
-    __hash__ = None  # type: ignore[assignment]  # mutable, and compared by value
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable, and compared by value
 
     def __repr__(self) -> str:
         return f"SplitMix64({self.state:#018x})"

@@ -56,6 +56,7 @@ class Given(Distribution):
     kind: ClassVar[str] = "given"
     draws_per_weight: ClassVar[int] = 0
     by_element: ClassVar[bool] = False
+    by_part: ClassVar[bool] = False
     holds_weights: ClassVar[bool] = False
     is_given: ClassVar[bool] = True
     is_part: ClassVar[bool] = False

@@ -11,8 +11,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
-import numpy.typing as npt
-
 from .. import _core
 from ..errors import DistributionError
 from . import probability
@@ -21,11 +19,12 @@ from .boxes import Box
 from .checks import Shape, ShapeLike, as_choice, as_nonnegative, as_shape, as_source
 from .dtypes import FLOAT64, DType
 from .fill import fill
-from .parts import Array, Index, Part
+from .parts import Array, Index, Part, Slice
 from .probability import Moments
 from .targets import whole_shape
 
 if TYPE_CHECKING:
+    from .annotations import FloatDType, Out
     from .generator import SplitMix64
 
 __all__ = ["Distribution", "Initializer"]
@@ -95,8 +94,8 @@ class Initializer:
         rng: SplitMix64 | SupportsIndex,
         *,
         gain: float = 1.0,
-        dtype: npt.DTypeLike | None = None,
-        out: object = None,
+        dtype: FloatDType | None = None,
+        out: Out | None = None,
         index: Index | None = None,
         layout: str = "io",
         groups: SupportsIndex = 1,
@@ -185,7 +184,9 @@ class Distribution(Initializer):
     needs: ClassVar[str] = ""
     """What makes its parameters an interval, for an error."""
     by_element: ClassVar[bool] = True
-    """Whether an element can be made without the others."""
+    """Whether an element can be made without the others, and wherever it lies."""
+    by_part: ClassVar[bool] = True
+    """Whether a part of the tensor can be made without the rest."""
     is_divided: ClassVar[bool] = False
     """Whether `regions` says what is drawn where."""
     is_given: ClassVar[bool] = False
@@ -227,7 +228,7 @@ class Distribution(Initializer):
         """Return the values of a part, where `prepare` said that no kernel serves."""
         raise NotImplementedError
 
-    def regions(self, shape: Shape, index: Index | None) -> Iterator[tuple[Distribution, tuple[slice, ...], Part]]:
+    def regions(self, shape: Shape, index: Index | None) -> Iterator[tuple[Distribution, Slice, Part]]:
         """Yield what the regions of ``whole[index]`` are filled with, where `is_divided`."""
         raise NotImplementedError
 
@@ -302,8 +303,8 @@ class Distribution(Initializer):
         """Return those of the dtype's `values` that a fill can give: the interval holds after rounding too."""
         return values
 
-    def whole_in(self, shape: Shape, box: Box, state: int, threads: int | None = None) -> Array:
-        """Return a box of a larger tensor of `shape` in float64, where it is not made `by_element`."""
+    def part_in(self, shape: Shape, box: Box, inner: Slice, state: int, threads: int | None = None) -> Array:
+        """Return what `inner` cuts from a box of a larger tensor, in float64, where it is not `by_element`."""
         raise NotImplementedError
 
     def slack_in(self, shape: Shape, box: Box, state: int) -> Array | float:  # noqa: ARG002
@@ -329,10 +330,14 @@ def checked_spec(distribution: Distribution, spec: _core.Spec, dtype: DType) -> 
     if spec.status == _core.NOT_AN_INTERVAL:
         raise DistributionError(f"{distribution} is not an interval: it needs {distribution.needs}")
     if spec.status == _core.EMPTY_INTERVAL:
-        raise DistributionError(f"no {dtype.name} value lies inside {distribution}; use a wider dtype")
+        raise DistributionError(f"no {dtype.name} value lies inside {distribution}; {_wider(dtype)}")
     if spec.status == _core.BEYOND_RANGE:
-        raise DistributionError(f"{distribution} leaves the finite range of {dtype.name}; use a wider dtype")
+        raise DistributionError(f"{distribution} leaves the finite range of {dtype.name}; {_wider(dtype)}")
     raise DistributionError(f"{distribution} needs a finite mean and a finite std of 0 or more")
+
+
+def _wider(dtype: DType) -> str:
+    return "no dtype is wider: change the parameters" if dtype == FLOAT64 else "use a wider dtype"
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,9 @@ IndexEntry = SupportsIndex | slice | EllipsisType
 
 Index = IndexEntry | tuple[IndexEntry, ...]
 
+Slice = tuple[int | slice, ...]
+"""An index whose entries were checked, one an axis."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -34,6 +37,35 @@ class Part:
         """Return the part of these numbers, taken round the cycle of 2**64 draws."""
         return cls(shape, first % U64_LIMIT, tuple(step % U64_LIMIT for step in draws))
 
+    def numbers(self) -> Array:
+        """Return ``first + sum(i * draws)`` of each element, its number in the whole, modulo 2**64."""
+        found = np.uint64(self.first)
+        for length, draws in zip(self.shape, self.draws, strict=True):
+            found = np.add.outer(found, np.arange(length, dtype=np.uint64) * np.uint64(draws))
+        return np.asarray(found)
+
+    def cut(self, index: Index) -> Part:
+        """Return the part ``part[index]`` of it, as numpy would cut it; see `locate`."""
+        shape, first, draws = [], self.first, []
+        for axis, (entry, length, step) in enumerate(
+            zip(_entries(self.shape, index), self.shape, self.draws, strict=True)
+        ):
+            if isinstance(entry, slice):
+                span = range(*entry.indices(length))
+                shape.append(_span_length(span))
+                first += span.start * step
+                draws.append(span.step * step)
+            else:
+                if entry is None or isinstance(entry, list | np.ndarray | range):
+                    raise TypeError(
+                        f"index= takes ints, slices and Ellipsis, as numpy's basic slicing; got {entry!r}"
+                    )
+                position = as_index(entry, "an index= entry")
+                if not -length <= position < length:
+                    raise IndexError(f"index {position} is out of bounds for axis {axis} of length {length}")
+                first += position % length * step
+        return Part.of(tuple(shape), first, draws)
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -43,6 +75,14 @@ class Span:
     step: int
     count: int
     keeps_axis: bool
+
+    @property
+    def index(self) -> int | slice:
+        """The entry of an index that takes them."""
+        if not self.keeps_axis:
+            return self.start
+        end = self.start + self.count * self.step
+        return slice(self.start, end if end >= 0 else None, self.step)
 
 
 def locate(shape: tuple[int, ...], index: Index | None) -> Part:
@@ -56,24 +96,7 @@ def locate(shape: tuple[int, ...], index: Index | None) -> Part:
         For too many entries, or an integer out of bounds.
     """
     whole = whole_part(shape)
-    if index is None:
-        return whole
-    entries = _entries(shape, index)
-    part_shape, first, draws = [], 0, []
-    for axis, (entry, length, step) in enumerate(zip(entries, shape, whole.draws, strict=True)):
-        if isinstance(entry, slice):
-            span = range(*entry.indices(length))
-            part_shape.append(_span_length(span))
-            first += span.start * step
-            draws.append(span.step * step % U64_LIMIT)
-        else:
-            if entry is None or isinstance(entry, list | np.ndarray | range):
-                raise TypeError(f"index= takes ints, slices and Ellipsis, as numpy's basic slicing; got {entry!r}")
-            position = as_index(entry, "an index= entry")
-            if not -length <= position < length:
-                raise IndexError(f"index {position} is out of bounds for axis {axis} of length {length}")
-            first += position % length * step
-    return Part(tuple(part_shape), first % U64_LIMIT, tuple(draws))
+    return whole if index is None else whole.cut(index)
 
 
 def _entries(shape: tuple[int, ...], index: Index) -> list[IndexEntry]:
@@ -90,7 +113,7 @@ def _entries(shape: tuple[int, ...], index: Index) -> list[IndexEntry]:
     return entries
 
 
-def row_major(shape: tuple[int, ...], most: int) -> Iterator[tuple[int, Index, tuple[int, ...]]]:
+def row_major(shape: tuple[int, ...], most: int) -> Iterator[tuple[int, Slice, tuple[int, ...]]]:
     """Cut a tensor into runs of at most `most` elements, in row-major order.
 
     Yields
@@ -102,17 +125,18 @@ def row_major(shape: tuple[int, ...], most: int) -> Iterator[tuple[int, Index, t
     shape : tuple of int
         The run's.
     """
-    if 0 in shape:
+    if not shape:
+        yield 0, (), ()
+    if not shape or 0 in shape:
         return
     axis = next((axis for axis in range(len(shape)) if math.prod(shape[axis + 1 :]) <= most), 0)
     inner, begin = shape[axis + 1 :], 0
     rows = max(1, most // math.prod(inner))
     for before in itertools.product(*map(range, shape[:axis])):
-        for first in range(0, shape[axis] if shape else 1, rows):
-            cut = slice(first, min(first + rows, shape[axis])) if shape else ...
-            run = (cut.stop - first, *inner) if isinstance(cut, slice) else ()
-            yield begin, (*before, cut), run
-            begin += math.prod(run)
+        for first in range(0, shape[axis], rows):
+            count = min(rows, shape[axis] - first)
+            yield begin, (*before, slice(first, first + count)), (count, *inner)
+            begin += count * math.prod(inner)
 
 
 def covering(shape: tuple[int, ...], begin: int, end: int) -> Iterator[tuple[Index, tuple[int, ...]]]:

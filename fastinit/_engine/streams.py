@@ -6,15 +6,21 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import SupportsIndex
 
+import numpy as np
+
 from ..errors import StreamOverlap
 from .checks import as_u64, shown
 from .names import check_tensor_name
+from .parts import Array
 
 GAMMA = 0x9E3779B97F4A7C15
 """What a draw adds to the state."""
 
 GAMMA_INVERSE = 0xF1DE83E19937733D
 """GAMMA is odd, so it has an inverse modulo 2**64."""
+
+MIXERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+"""The two multipliers of `mix64`."""
 
 _STREAM_TAG = b"fastinit/stream/v1\0"
 
@@ -25,6 +31,14 @@ def stream_state(seed: SupportsIndex, name: str) -> int:
     check_tensor_name(name)
     digest = blake2b(_STREAM_TAG + key + name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
+
+
+def mix64(words: Array) -> Array:
+    """Return the output function of SplitMix64 of an array of uint64: a draw is that of its state."""
+    first, second = map(np.uint64, MIXERS)
+    mixed = (words ^ words >> np.uint64(30)) * first
+    mixed = (mixed ^ mixed >> np.uint64(27)) * second
+    return np.asarray(mixed ^ mixed >> np.uint64(31))
 
 
 def prove_disjoint(streams: Iterable[tuple[str, int, int]], *, bits: int = 64) -> None:

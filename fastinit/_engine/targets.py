@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..errors import AllocationFailed
@@ -75,7 +74,9 @@ def _hint(out: object) -> str:
             "; for a torch tensor call fastinit.torch.xavier_uniform_(tensor, generator=17) or its like, or any "
             "function inside `with fastinit.torch.writing(tensor) as (out, dtype):`, so that autograd knows"
         )
-    return "; pass what its .numpy() returns, which shares its memory" if hasattr(out, "numpy") else ""
+    if hasattr(out, "numpy"):  # another library's tensor: that may be a copy, or memory behind its gradients' back
+        return "; fill a new array (leave out= away), and assign it with the library that made the tensor"
+    return ""
 
 
 def overlaps_itself(array: Array) -> bool:
@@ -130,7 +131,7 @@ _SEEN: dict[np.dtype[Any], DType] = {}
 """The few numpy dtypes met so far: asking one for its name costs more than a small fill."""
 
 
-def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]:
+def as_dtype(dtype: object) -> tuple[DType, np.dtype[Any] | None]:
     """Return the format `dtype` names, and the numpy dtype it came as (which knows its byte order).
 
     Raises
@@ -149,7 +150,7 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     if named is not None and named.is_float:
         return named, None
     try:
-        resolved = np.dtype(dtype)
+        resolved = np.dtype(dtype)  # type: ignore[call-overload]  # which refuses what it does not know
     except (TypeError, ValueError, SyntaxError):  # numpy parses text, and fails in several ways
         raise TypeError(f"dtype must be one of {FLOAT_NAMES}, got {dtype!r}") from None
     found = BY_NAME.get(resolved.name)
@@ -159,7 +160,7 @@ def as_dtype(dtype: DType | npt.DTypeLike) -> tuple[DType, np.dtype[Any] | None]
     return found, resolved
 
 
-def choose_dtype(dtype: DType | npt.DTypeLike | None, out: Array | None) -> tuple[DType, np.dtype[Any] | None]:
+def choose_dtype(dtype: object, out: Array | None) -> tuple[DType, np.dtype[Any] | None]:
     """Settle the dtype: the one asked for, else `out`'s, else float64; and the numpy dtype, where known.
 
     Raises

@@ -25,6 +25,9 @@ HEADER_LIMIT = 100_000_000
 METADATA = "__metadata__"
 """The header's key for free text, which therefore names no tensor."""
 
+RESERVED = "is the key of a safetensors header's metadata; call the tensor something else"
+"""What is wrong with a tensor of that name."""
+
 DATA_ALIGNMENT = 64
 """The data starts at a multiple of it: a line of the cache, and of a vector."""
 

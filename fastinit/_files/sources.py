@@ -8,11 +8,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..errors import CheckpointError, PlanError
+from ..errors import CheckpointError, InvalidNameInFile, InvalidTensorName, PlanError
 from .index import in_folder, is_index, missing, strays, weight_map
 from .json_text import JsonText
 from .opening import open_file, read_bounded
-from .safetensors import HEADER_LIMIT, METADATA, read_cut_header
+from .safetensors import HEADER_LIMIT, METADATA, RESERVED, read_cut_header
 from .specs import TensorSpec, read_spec, specs_of
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -54,7 +54,10 @@ def read_specs(source: Source) -> dict[str, TensorSpec]:
         If the file describes no model, or an index and its shards disagree.
     """
     if isinstance(source, Mapping):
-        return specs_of({name: entry for name, entry in source.items() if name != METADATA}, "specs", _KEYS)
+        tensors = {name: entry for name, entry in source.items() if not _is_free_text(name, entry)}
+        if METADATA in tensors:
+            raise InvalidTensorName(METADATA, RESERVED)
+        return specs_of(tensors, "specs", _KEYS)
     path = Path(source)
     if path.is_file() or any(path.glob("*.safetensors*")):
         return _file_specs(in_folder(path))
@@ -116,11 +119,20 @@ def is_configuration(text: bytes) -> bool:
 _CONFIGURED = ("model_type", "architectures", "_class_name", "architecture")  # transformers', diffusers', timm's
 
 
+def _is_free_text(name: str, entry: Any) -> bool:
+    """Say whether an entry is the free text of a saved header: it maps strings to strings, as no spec does."""
+    return (
+        name == METADATA and isinstance(entry, Mapping) and all(isinstance(text, str) for text in entry.values())
+    )
+
+
 def _described(text: bytes, where: str) -> dict[str, TensorSpec]:
     """Read specs from JSON text, entry by entry."""
     walk, found = JsonText(text, where), dict[str, TensorSpec]()
     for name in walk.members(found):
         entry = walk.value()
+        if name == METADATA and not _is_free_text(name, entry):
+            raise InvalidNameInFile(where, name, RESERVED)
         if name != METADATA:
             found[name] = read_spec(name, entry, where, _KEYS)
     walk.end()

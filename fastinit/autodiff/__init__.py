@@ -5,43 +5,45 @@ Every method of `TensorValue` that computes is also a function here, under the s
 the arithmetic.
 """
 
+from typing import Final
+
 from .check import check_gradients
 from .graph import GraphRetention
 from .optim import SGD, Adam, Momentum
 from .tape import TensorValue, concatenate, where
 from .tensor import Tensor
 
-abs = TensorValue.abs
-add = TensorValue.add
-cross_entropy = TensorValue.cross_entropy
-divide = TensorValue.divide
-exp = TensorValue.exp
-gather = TensorValue.gather
-gelu = TensorValue.gelu
-layer_norm = TensorValue.layer_norm
-leaky_relu = TensorValue.leaky_relu
-log = TensorValue.log
-log_softmax = TensorValue.log_softmax
-matmul = TensorValue.matmul
-max = TensorValue.max
-mean = TensorValue.mean
-multiply = TensorValue.multiply
-negative = TensorValue.negative
-norm = TensorValue.norm
-power = TensorValue.power
-relu = TensorValue.relu
-reshape = TensorValue.reshape
-rms_norm = TensorValue.rms_norm
-sigmoid = TensorValue.sigmoid
-silu = TensorValue.silu
-slice = TensorValue.slice
-softmax = TensorValue.softmax
-softplus = TensorValue.softplus
-sqrt = TensorValue.sqrt
-subtract = TensorValue.subtract
-sum = TensorValue.sum
-tanh = TensorValue.tanh
-transpose = TensorValue.transpose
+abs: Final = TensorValue.abs
+add: Final = TensorValue.add
+cross_entropy: Final = TensorValue.cross_entropy
+divide: Final = TensorValue.divide
+exp: Final = TensorValue.exp
+gather: Final = TensorValue.gather
+gelu: Final = TensorValue.gelu
+layer_norm: Final = TensorValue.layer_norm
+leaky_relu: Final = TensorValue.leaky_relu
+log: Final = TensorValue.log
+log_softmax: Final = TensorValue.log_softmax
+matmul: Final = TensorValue.matmul
+max: Final = TensorValue.max
+mean: Final = TensorValue.mean
+multiply: Final = TensorValue.multiply
+negative: Final = TensorValue.negative
+norm: Final = TensorValue.norm
+power: Final = TensorValue.power
+relu: Final = TensorValue.relu
+reshape: Final = TensorValue.reshape
+rms_norm: Final = TensorValue.rms_norm
+sigmoid: Final = TensorValue.sigmoid
+silu: Final = TensorValue.silu
+slice: Final = TensorValue.slice
+softmax: Final = TensorValue.softmax
+softplus: Final = TensorValue.softplus
+sqrt: Final = TensorValue.sqrt
+subtract: Final = TensorValue.subtract
+sum: Final = TensorValue.sum
+tanh: Final = TensorValue.tanh
+transpose: Final = TensorValue.transpose
 
 __all__ = [
     "SGD",

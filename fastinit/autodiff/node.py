@@ -173,6 +173,15 @@ class Node:
             "fastinit.autodiff, or read the array: x.value.values"
         )
 
+    def __array_function__(self, function: Any, *_arguments: Any) -> NoReturn:
+        """Refuse numpy's functions; without this, some call the method of their name with arguments of numpy's."""
+        name = function.__name__
+        ours = f"fastinit.autodiff.{name}(x)" if hasattr(self, name) else "the operations of fastinit.autodiff"
+        raise TensorAutodiffError(
+            f"numpy's {name} cannot take a TensorValue: its gradient would be lost; use {ours}, "
+            "or read the array: x.value.values"
+        )
+
     def __copy__(self) -> Self:
         return self
 

@@ -40,7 +40,7 @@ class _Optimizer:
     def __init__(self, parameters: Iterable[Named], learning_rate: SupportsFloat) -> None:
         self._leaves = _leaves_of(parameters)
         self._state: dict[str, Slots] = {name: {} for name in self._leaves}
-        self.learning_rate = as_nonnegative(learning_rate, "learning_rate")
+        self.learning_rate: float = as_nonnegative(learning_rate, "learning_rate")
 
     @property
     def state(self) -> Mapping[str, Mapping[str, Tensor]]:
@@ -172,7 +172,7 @@ class Momentum(_Optimizer):
         self, parameters: Iterable[Named], learning_rate: SupportsFloat, momentum: SupportsFloat = 0.9
     ) -> None:
         super().__init__(parameters, learning_rate)
-        self.momentum = _kept(momentum, "momentum")
+        self.momentum: float = _kept(momentum, "momentum")
 
     def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
         velocity = self.momentum * slots["velocity"] + gradient if slots else gradient
@@ -207,8 +207,8 @@ class Adam(_Optimizer):
         epsilon: SupportsFloat = 1e-8,
     ) -> None:
         super().__init__(parameters, learning_rate)
-        self.betas = _kept(betas[0], "betas[0]"), _kept(betas[1], "betas[1]")
-        self.epsilon = as_nonnegative(epsilon, "epsilon")
+        self.betas: tuple[float, float] = _kept(betas[0], "betas[0]"), _kept(betas[1], "betas[1]")
+        self.epsilon: float = as_nonnegative(epsilon, "epsilon")
 
     def _change(self, gradient: Array, slots: Slots) -> tuple[Array, Slots]:
         old = slots or {"mean": np.zeros_like(gradient), "square": np.zeros_like(gradient), "steps": np.zeros(())}

@@ -141,7 +141,7 @@ def _checked(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     with np.errstate(all="ignore"):
         finite = is_finite(values)
     if not finite:
-        raise TensorError(f"values must be finite; {first_not_finite(values)}")
+        raise TensorError(f"values must be finite; {first_not_finite(values)}", *_not_finite(values))
     values.flags.writeable = False
     return values
 
@@ -161,6 +161,11 @@ def is_finite(values: npt.NDArray[np.float64]) -> bool:
 
 def first_not_finite(values: npt.NDArray[np.float64]) -> str:
     """Name the first element that is nan or infinite, for an error message."""
+    first, value = _not_finite(values)
+    return f"element {first} (row-major) is {value}"
+
+
+def _not_finite(values: npt.NDArray[np.float64]) -> tuple[int, float]:
     flat = values.ravel()
     first = int(np.flatnonzero(~np.isfinite(flat))[0])
-    return f"element {first} (row-major) is {flat[first]}"
+    return first, float(flat[first])

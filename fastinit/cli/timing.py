@@ -116,9 +116,9 @@ def as_matrix(buffer: Array) -> Array:
 
 def fill_and_limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contestant]:
     """Return the fill of `buffer` with weights of `dtype`, and the limits of any fill of it."""
-    matrix = as_matrix(buffer)
+    matrix, stored = as_matrix(buffer), BY_NAME[dtype]
     return {
-        FASTINIT: lambda: xavier_uniform(None, 17, out=matrix, dtype=dtype, threads=threads),
+        FASTINIT: lambda: xavier_uniform(None, 17, out=matrix, dtype=stored, threads=threads),
         **limits(dtype, buffer, threads),
     }
 
@@ -127,7 +127,7 @@ def limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contestant]:
     """Return what a fill of `buffer` cannot beat: the stores alone, a thread's share of the draws; and memset."""
     share = -(-buffer.size // threads)
     return {
-        STORES: lambda: constant(None, 0.5, out=buffer, dtype=dtype, threads=threads),
+        STORES: lambda: constant(None, 0.5, out=buffer, dtype=BY_NAME[dtype], threads=threads),
         MIX: lambda: _core.sum_draws(17, share),
         MEMSET: memset(buffer),
     }

@@ -3,8 +3,8 @@
 from typing import SupportsIndex, TypedDict, Unpack
 
 import dask.array as da
-from numpy.typing import DTypeLike
 
+from .._engine.annotations import FloatDType
 from .._engine.checks import ShapeLike
 from .._engine.initializer import Initializer
 from .functions import Seed
@@ -15,7 +15,7 @@ from .writing import write_checkpoint as write_checkpoint
 
 class _Filled(TypedDict, total=False):
     chunks: Chunks
-    dtype: DTypeLike | None
+    dtype: FloatDType | None
     layout: str
     threads: int | None
 

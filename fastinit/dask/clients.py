@@ -10,8 +10,8 @@ from .._engine.cpus import default_threads
 
 try:
     from distributed import Client, KilledWorker, LocalCluster, as_completed, default_client
-except ImportError as error:
-    raise ImportError("writing by a cluster needs distributed: pip install 'fastinit-weights[dask]'") from error
+except ImportError as _error:
+    raise ImportError("writing by a cluster needs distributed: pip install 'fastinit-weights[dask]'") from _error
 
 __all__ = ["Client", "ClientLike", "KilledWorker", "as_completed", "connected"]
 

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import dask.array as da
 import numpy as np
@@ -22,6 +22,9 @@ from .._engine.streams import stream_state
 from .._engine.targets import choose_dtype
 from .._engine.threads import as_threads
 from ..functions import as_initializer
+
+if TYPE_CHECKING:
+    from .._engine.annotations import FloatDType
 
 Entry = SupportsIndex | slice | EllipsisType | None | list[Any] | Array
 """What an index has for an axis: what numpy takes."""
@@ -81,7 +84,7 @@ class LazyArray:
         *,
         name: str | None = None,
         gain: float = 1.0,
-        dtype: DType | npt.DTypeLike | None = None,
+        dtype: FloatDType | None = None,
         threads: int | None = 1,
         **axes: Any,
     ) -> Self:
@@ -202,7 +205,7 @@ def chunked(lazy: LazyArray, chunks: Chunks = "auto") -> da.Array:
     ValueError
         If such a tensor was to be divided: every chunk would make all of it again.
     """
-    is_whole = not lazy.distribution.by_element
+    is_whole = not lazy.distribution.by_part
     sizes = sizes_of(-1 if is_whole and isinstance(chunks, str) else chunks, lazy.shape, lazy.dtype)
     count = math.prod(map(len, sizes))
     if is_whole and count > 1:

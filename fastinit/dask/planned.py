@@ -54,4 +54,4 @@ def _array(plan: Plan, tensor: PlannedTensor, chunks: Chunks, threads: int | Non
         return da.from_array(data, sizes_of(chunks, data.shape, data.dtype))
     facts = tensor.state, tensor.shape, tensor.distribution, tensor.dtype, tensor.initializer
     lazy = LazyArray(*facts, threads)
-    return chunked(lazy, chunks if tensor.distribution.by_element else "auto")
+    return chunked(lazy, chunks if tensor.distribution.by_part else "auto")

@@ -43,7 +43,7 @@ class Contents:
 
     def whole_once(self) -> Any:
         """Return what makes each part: `part`, or cuts of one whole where a part cannot be made without it."""
-        return self.part if self.distribution.by_element else self.part().__getitem__
+        return self.part if self.distribution.by_part else self.part().__getitem__
 
 
 def aligned(shape: tuple[int, ...], dtype: DType) -> Array:

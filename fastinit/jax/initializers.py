@@ -132,16 +132,16 @@ def _scaled(function: str, scale: float, mode: str, distribution: str, author: s
     return make
 
 
-glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier)")
-glorot_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier)")
-xavier_uniform = _scaled("xavier_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier)")
-xavier_normal = _scaled("xavier_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier)")
-lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun")
-lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun")
-he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "He (Kaiming)")
-he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "He (Kaiming)")
-kaiming_uniform = _scaled("kaiming_uniform", 2.0, "fan_in", "uniform", "He (Kaiming)")
-kaiming_normal = _scaled("kaiming_normal", 2.0, "fan_in", "truncated_normal", "He (Kaiming)")
+glorot_uniform: Scaled = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier)")
+glorot_normal: Scaled = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier)")
+xavier_uniform: Scaled = _scaled("xavier_uniform", 1.0, "fan_avg", "uniform", "Glorot (Xavier)")
+xavier_normal: Scaled = _scaled("xavier_normal", 1.0, "fan_avg", "truncated_normal", "Glorot (Xavier)")
+lecun_uniform: Scaled = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun")
+lecun_normal: Scaled = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun")
+he_uniform: Scaled = _scaled("he_uniform", 2.0, "fan_in", "uniform", "He (Kaiming)")
+he_normal: Scaled = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "He (Kaiming)")
+kaiming_uniform: Scaled = _scaled("kaiming_uniform", 2.0, "fan_in", "uniform", "He (Kaiming)")
+kaiming_normal: Scaled = _scaled("kaiming_normal", 2.0, "fan_in", "truncated_normal", "He (Kaiming)")
 
 
 def uniform(scale: float = 1e-2, dtype: Any = None, *, seed: Seed = None, name: str | None = None) -> Bound:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
+from .._engine.annotations import FloatName
 from .._engine.dtypes import FLOAT_NAMES, FLOATS, DType
 from .._engine.parts import Array
 from .._engine.targets import allocate
@@ -26,7 +27,7 @@ class Memory(NamedTuple):
     """Memory to fill: an array, unsigned bit patterns where numpy lacks the dtype, and the dtype's name."""
 
     array: Array
-    dtype: str
+    dtype: FloatName
 
 
 @contextmanager
@@ -71,12 +72,12 @@ def writing(tensor: torch.Tensor) -> Iterator[Memory]:
     _refuse_as_torch_does(tensor)
     if _is_ordinary(tensor):
         try:
-            yield Memory(_memory(tensor, dtype), dtype.name)
+            yield Memory(_memory(tensor, dtype), cast(FloatName, dtype.name))
         finally:  # an interrupted write has written too
             increment_version(tensor)
     else:
         staged, memory = _stage(tensor, dtype)
-        yield Memory(memory, dtype.name)
+        yield Memory(memory, cast(FloatName, dtype.name))
         tensor.copy_(staged)
 
 

@@ -87,8 +87,8 @@ class Partial:
     """
 
     def __init__(self, target: Path, folder: Path, name: str, digest: str, share: Share) -> None:
-        self.path = folder / _short(name)
-        self.shares = [share]
+        self.path: Path = folder / _short(name)
+        self.shares: list[Share] = [share]
         self._target = target
         self._head = {"digest": digest, "shares": share.count}
         self._token = secrets.token_hex(8)

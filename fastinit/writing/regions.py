@@ -48,7 +48,7 @@ class Piece:
     @property
     def is_divisible(self) -> bool:
         """Whether some of it can be made without the rest."""
-        return not isinstance(self.source, PlannedTensor) or self.source.distribution.by_element
+        return not isinstance(self.source, PlannedTensor) or self.source.distribution.by_part
 
     def clipped(self, begin: int, end: int) -> Piece:
         """Return what of it lies in a stretch of the file; a tensor stays whole, for it is only a description."""

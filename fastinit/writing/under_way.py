@@ -54,9 +54,9 @@ class Writing:
         self._partial = partial
         self._place = place
         self._shares = dict[int, Share]()
-        self.regions = list(self._own())
-        self.size = sum(region.nbytes for region in self.regions)
-        self.kept = 0
+        self.regions: list[Region] = list(self._own())
+        self.size: int = sum(region.nbytes for region in self.regions)
+        self.kept: int = 0
         self._unwritten = {region.number for region in self.regions}
         self._names = {os.path.basename(region.path) for region in self.regions}
 

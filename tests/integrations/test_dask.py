@@ -34,7 +34,7 @@ from fastinit.dask import LazyArray  # noqa: E402
 NAMES = sorted(name for name, value in vars(fastinit.functions).items() if hasattr(value, "make"))
 OWN = {"constant": (0.1,), "sparse": (0.25,), "initialize": ("xavier_uniform",)}
 UNDRAWN = {"constant", "zeros", "ones", "identity", "dirac"}
-WHOLE = {"identity", "dirac", "orthogonal", "delta_orthogonal", "sparse"}
+WHOLE = {"orthogonal", "delta_orthogonal", "sparse"}
 SHAPES = {"dirac": (6, 4, 3), "delta_orthogonal": (4, 6, 3)}
 LAYOUTS = {"dirac": "oiw", "delta_orthogonal": "iow"}
 CHUNKS = ("auto", -1, 2, 5)
