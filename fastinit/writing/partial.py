@@ -27,7 +27,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from .._files.replacing import sync_folder, write_file
+from .._files.replacing import sync_folder, write_file, write_new
 from ..errors import CheckpointError
 from .layout import Layout
 
@@ -134,7 +134,7 @@ class Partial:
         made = self.path.with_name(f".fastinit-{self._token}.tmp")
         try:
             made.mkdir()
-            write_file(made / _HEAD, json.dumps({**self._head, "token": self._token}).encode())
+            write_new(made / _HEAD, json.dumps({**self._head, "token": self._token}).encode())
             made.rename(self.path)
         except OSError:
             if not self.path.is_dir():
@@ -244,14 +244,18 @@ class Partial:
 
     def begin_journal(self, share: Share, kept: Mapping[int, str]) -> None:
         """Begin a share's journal with the regions that are kept."""
+        journal = self.path / share.file("journal")
+        if not kept:
+            journal.write_bytes(b"")  # nothing that a power cut could take
+            return
         lines = "".join(f"{number} {checksum}\n" for number, checksum in kept.items())
-        write_file(self.path / share.file("journal"), lines.encode())
+        write_file(journal, lines.encode())
 
     def record(self, share: Share, key: int | str, checksum: str) -> None:
         """Append a line to a share's journal."""
         with open(self.path / share.file("journal"), "ab", buffering=0) as file:
             file.write(f"{key} {checksum}\n".encode())
-            if key == _DONE:
+            if key == _DONE and self.is_shared:  # a writer of all shares publishes the files at once
                 os.fsync(file.fileno())
 
     def finish(self, share: Share) -> None:
