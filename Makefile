@@ -13,7 +13,7 @@ SOURCES := pyproject.toml setup.py $(CORE) $(wildcard fastinit/*.pyx)
 
 run: $(VENV)/.built
 	mkdir -p run
-	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --force --memset
+	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --force --compare
 	$(BIN)/fastinit verify run/$(MODEL).safetensors
 
 test: $(VENV)/.built-test

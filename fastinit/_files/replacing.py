@@ -29,23 +29,13 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
     """
     try:
         with replacing(Path(path)) as descriptor:
-            _write(descriptor, content)
+            done = 0
+            while done < len(content):  # a write may take less than it was given
+                done += os.write(descriptor, memoryview(content)[done:])
+            os.fsync(descriptor)
     except OSError as error:
         reason = error.strerror or str(error)
         raise type(error)(f"cannot write {os.fspath(path)}: {reason}; nothing was changed") from error
-
-
-def write_new(path: Path, content: bytes) -> None:
-    """Write a file in a folder that nobody else knows yet; an OSError leaves what there is of it."""
-    with open(path, "xb", buffering=0) as file:
-        _write(file.fileno(), content)
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    done = 0
-    while done < len(content):  # a write may take less than it was given
-        done += os.write(descriptor, memoryview(content)[done:])
-    os.fsync(descriptor)
 
 
 @contextlib.contextmanager

@@ -30,8 +30,6 @@ LIMIT = "constant fill, same stores"
 MEMSET = "libc memset"
 """Ordinary stores, as everybody knows them."""
 
-_MEMSET_LIMIT = 1 << 30
-
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -101,28 +99,6 @@ def fill_and_limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contes
         LIMIT: lambda: constant(None, 0.5, out=matrix, dtype=dtype, threads=threads),
         MEMSET: _memset(buffer),
     }
-
-
-def memset_seconds(nbytes: int, rounds: int = 5) -> float:
-    """Return the median time libc's memset takes over `nbytes` of resident memory.
-
-    Parameters
-    ----------
-    nbytes : int
-        Bytes; of more than 1 GiB only 1 GiB is written, and the time scaled.
-    rounds : int, default 5
-        Runs to take the median of.
-
-    Returns
-    -------
-    float
-        Seconds.
-    """
-    measured = min(nbytes, _MEMSET_LIMIT)
-    if measured == 0:
-        return 0.0
-    buffer = np.ones(measured, np.uint8)
-    return in_turn({MEMSET: _memset(buffer)}, rounds)[MEMSET].median * (nbytes / measured)
 
 
 def _memset(buffer: Array) -> Contestant:

@@ -27,7 +27,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from .._files.replacing import sync_folder, write_file, write_new
+from .._files.replacing import sync_folder, write_file
 from ..errors import CheckpointError
 from .layout import Layout
 
@@ -107,8 +107,11 @@ class Partial:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a half-written checkpoint."""
-        return (self.path / _HEAD).exists()
+        """Whether there is a half-written checkpoint; a power cut in its first seconds leaves an empty head."""
+        try:
+            return (self.path / _HEAD).stat().st_size > 0
+        except OSError:
+            return False
 
     def begin(self, resume: bool, force: bool) -> None:
         """Make the folder, or join the one that is there.
@@ -134,7 +137,7 @@ class Partial:
         made = self.path.with_name(f".fastinit-{self._token}.tmp")
         try:
             made.mkdir()
-            write_new(made / _HEAD, json.dumps({**self._head, "token": self._token}).encode())
+            (made / _HEAD).write_text(json.dumps({**self._head, "token": self._token}), "ascii")
             made.rename(self.path)
         except OSError:
             if not self.path.is_dir():
@@ -187,8 +190,8 @@ class Partial:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what a kill has left of a folder that was being removed."""
-        if self.path.is_dir() and not (self.path / _HEAD).exists():
+        """Remove what a kill has left of a folder that was being removed, or a power cut of a new one."""
+        if self.path.is_dir() and not self.exists:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def abandon(self) -> None:
