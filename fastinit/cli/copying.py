@@ -55,8 +55,9 @@ def copy_seconds(files: Sequence[Path], progress: Progress) -> float:
         with open(temporary, "xb", buffering=0) as copy:
             for name, chunk in _chunks(files):
                 done += len(chunk)
-                while chunk:  # a write may take less than it was given
-                    chunk = chunk[copy.write(chunk) :]
+                at = 0
+                while at < len(chunk):  # a write may take less than it was given
+                    at += copy.write(chunk[at:])
                 progress(done, total, name)
             os.fsync(copy.fileno())
             return time.perf_counter() - began

@@ -1,7 +1,7 @@
 """How a region's bytes reach the disk: through the page cache, or past it with O_DIRECT.
 
-Through the cache, whoever loads the file next reads memory. Past it, nothing is copied and the memory of the machine
-stays as it was: for what is too large to be cached. A file is the same either way.
+Through the cache, whoever loads the file next reads memory. Past it, nothing is copied, and what the machine's
+memory holds stays there: that is for files too large to be cached. A file is the same either way.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def as_direct(choice: object) -> str:
 def is_direct(choice: str, folder: Path, nbytes: int) -> bool:
     """Decide whether a write of `nbytes` into the files of a folder goes past the page cache.
 
-    Where the choice is "auto", it does if the bytes are more than 1 GiB or an eighth of the machine's memory, and the
-    folder lies on a block device: those of tmpfs are memory, and a network has its own order of things.
+    With "auto" it does if the bytes are more than 1 GiB, or than an eighth of the machine's memory, and the folder
+    lies on a block device: files of tmpfs are memory, and what a network stores its server decides.
 
     Raises
     ------
@@ -113,9 +113,9 @@ def _takes_direct(folder: Path) -> bool:
 class Sink:
     """Lends memory for the bytes of a stretch of a file, one chunk after the other, and writes them.
 
-    Direct writes need whole pages in file and memory. So the memory begins as far behind a page's first byte as the
-    stretch does, what follows the last whole page waits for the next chunk, and a page of which the stretch has only
-    a part is written through the cache, for the rest of it is another writer's.
+    Direct writes need whole pages, in the file and in memory. So the stretch lies as far behind the first byte of
+    a page in memory as in the file, and what follows its last whole page waits for the next chunk. A page of which
+    the stretch has a part is written through the cache: the rest of it is another writer's.
 
     Parameters
     ----------
@@ -229,4 +229,4 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     except (OSError, AttributeError):  # a C library without it
         return None
     call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-    return call  # type: ignore[no-any-return]
+    return call

@@ -312,8 +312,8 @@ def _allocated(path: Path) -> int:
 def _make(path: Path, file: File, stretch: tuple[int, int] | None, old: os.stat_result | None) -> None:
     """Make a file of its final size, and claim the blocks of a stretch: a full disk is met now, not in an hour.
 
-    Where files are memory nothing is claimed: `check_room` has just counted it, and to take it page by page on this
-    thread lasts as long as to write it.
+    Where files are memory, nothing is claimed: `check_room` has just counted it, and to take it on this thread
+    alone lasts as long as to write it.
     """
     mode = 0o666 if old is None else 0o600  # nobody else opens a private file before it has the old one's mode
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
