@@ -108,7 +108,7 @@ def test_direct_writes_are_of_whole_pages_and_carry_nearly_everything(folder, wa
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_stretch_of_any_place_and_length_is_written_and_nothing_beside_it(seed, folder):
+def test_a_stretch_of_any_place_and_length_is_written_and_nothing_beside_it(seed, folder, watched):
     """The first and the last page of a stretch belong to others as well."""
     moments = random.Random(seed)
     begin = moments.choice([0, 1, PAGE - 1, PAGE, moments.randrange(20 * PAGE)])
@@ -122,6 +122,8 @@ def test_a_stretch_of_any_place_and_length_is_written_and_nothing_beside_it(seed
             sink.put(chunk.size)
         sink.finish(sync=False)
     assert path.read_bytes() == old[:begin] + new + old[begin + length :]
+    whole = max(0, (begin + length) // PAGE - -(-begin // PAGE)) * PAGE
+    assert sum(nbytes for is_direct, _, nbytes, _ in watched if is_direct) == whole, "pages went through the cache"
 
 
 @pytest.mark.parametrize("direct", ["off", "on"])
@@ -190,6 +192,9 @@ def test_a_file_system_that_takes_the_flag_and_no_write_gets_all_bytes(after, fo
     """Devices of large sectors, and stacked file systems, say so at the first write only, or at a later one."""
     write_checkpoint(Plan.from_specs(LARGE, 17), folder / "w", direct="off")
     refuse_direct_writes(monkeypatch, after=after)
+    if not after:
+        with pytest.raises(CheckpointError, match=r"no direct writes \(O_DIRECT\)"):
+            write_checkpoint(Plan.from_specs(LARGE, 17), folder / "on", direct="on")
     monkeypatch.setattr(storage, "_MOST_CACHED", 0)
     monkeypatch.setattr(storage, "_is_on_block_device", lambda folder: True)
     write_checkpoint(Plan.from_specs(LARGE, 17), folder / "direct")
