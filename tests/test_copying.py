@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import time
 
 import pytest
 from conftest import run
@@ -51,6 +52,15 @@ def test_the_copy_has_all_the_bytes_of_the_write_and_is_gone(options, tmp_path, 
     assert len(with_weights) >= facts["bytes"]
     assert facts["ratio_to_copy"] == facts["seconds"] / facts["copy_seconds"]
     assert not [name for name in os.listdir(files[0].parent) if name.endswith(".tmp")]
+
+
+def test_the_removal_is_timed_where_the_write_replaced_a_file(tmp_path, monkeypatch):
+    """Half a second to free an old file of gigabytes would be the write's alone."""
+    unlink = os.unlink
+    monkeypatch.setattr(os, "unlink", lambda path: (time.sleep(0.5), unlink(path)))
+    (tmp_path / "w").write_bytes(bytes(1000))
+    assert copy_seconds([tmp_path / "w"], lambda *now: None, replaced=True) > 0.5
+    assert copy_seconds([tmp_path / "w"], lambda *now: None) < 0.5
 
 
 def test_progress_is_told_of_all_that_is_copied(tmp_path):

@@ -23,7 +23,7 @@ def files_of(out: str, names: Sequence[str]) -> list[Path]:
     return [path for paths in held for path in paths if path.is_file()]
 
 
-def copy_seconds(files: Sequence[Path], progress: Progress) -> float:
+def copy_seconds(files: Sequence[Path], progress: Progress, replaced: bool = False) -> float:
     """Time a copy of the bytes of files into one file beside them, until it is on the disk; then remove it.
 
     The files are read first, so that the copy finds them in memory, as far as that has room for them.
@@ -34,6 +34,9 @@ def copy_seconds(files: Sequence[Path], progress: Progress) -> float:
         At least one.
     progress : callable
         Told of what is copied.
+    replaced : bool, default False
+        Whether the write replaced other files. It has waited until their space was free, which takes a good part
+        of its time, and so the copy's removal is timed too.
 
     Returns
     -------
@@ -60,10 +63,11 @@ def copy_seconds(files: Sequence[Path], progress: Progress) -> float:
                     at += copy.write(chunk[at:])
                 progress(done, total, name)
             os.fsync(copy.fileno())
-            return time.perf_counter() - began
+        synced = time.perf_counter()
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+    return (time.perf_counter() if replaced else synced) - began
 
 
 def _chunks(files: Sequence[Path]) -> Iterator[tuple[str, memoryview]]:

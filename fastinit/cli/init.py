@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_overwriting(options, _texts(options))
     write = _writer(options)
     plan = _complete(plan_of(options), options.given)
+    replaced = os.path.exists(options.out)
     with Stoppable(), Progress("init", options.quiet) as progress:
         written = write(
             plan,
@@ -101,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     facts, line = _described(options, plan, written)
     lines = [line]
     if options.compare:
-        more, line = _beside_copy(options, written)
+        more, line = _beside_copy(options, written, replaced)
         facts |= more
         lines.append(line)
     print_either(options, facts, lines)
@@ -185,7 +187,7 @@ def _missing(shares: tuple[str, ...]) -> str:
     return f"shares {', '.join(shares[:5])}{more}, which other writers are to write"
 
 
-def _beside_copy(options: argparse.Namespace, written: Written) -> tuple[dict[str, Any], str]:
+def _beside_copy(options: argparse.Namespace, written: Written, replaced: bool) -> tuple[dict[str, Any], str]:
     """Time a copy of what was written, where this command wrote all of it."""
     from .copying import copy_seconds, files_of  # noqa: PLC0415
 
@@ -193,7 +195,7 @@ def _beside_copy(options: argparse.Namespace, written: Written) -> tuple[dict[st
         return {}, "not compared with a synced copy: only a part of the files was written here"
     try:
         with Stoppable(), Progress("copy", options.quiet) as progress:
-            seconds = copy_seconds(files_of(options.out, written.files), progress)
+            seconds = copy_seconds(files_of(options.out, written.files), progress, replaced)
     except OSError as error:
         return {}, f"not compared with a synced copy: {error.strerror or error}"
     ratio = written.seconds / seconds
