@@ -384,8 +384,8 @@ class Lock:
         if holder and f" on {socket.gethostname()} " not in holder:
             raise Held(f"{holder}; if that process is gone, remove {self._path}")
         me = f"process {os.getpid()} on {socket.gethostname()} since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, me.encode(), 0)
+        os.ftruncate(self._descriptor, len(me))  # emptied before, ext4 would wait for the disk when it is closed
 
     def _holder(self) -> str:
         return os.pread(self._descriptor, 500, 0).decode("ascii", errors="replace")
