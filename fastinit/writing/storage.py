@@ -128,15 +128,15 @@ class Sink:
     """
 
     def __init__(self, path: str, begin: int, end: int, direct: bool) -> None:
+        page, self._length = (PAGE, DIRECT_BYTES) if direct else (1, CHUNK_BYTES)
+        self._low = self._high = begin % page  # what is held is memory[low:high]
+        self._base = begin - self._low  # where the memory's first byte belongs
+        self._memory = _memory(min(self._length, end - begin) + PAGE)
         self._descriptor = os.open(path, os.O_WRONLY)
         self._direct = -1
         if direct:
             with contextlib.suppress(OSError):  # the other one writes as well
                 self._direct = os.open(path, os.O_WRONLY | _O_DIRECT)
-        page, self._length = (PAGE, DIRECT_BYTES) if self._is_direct else (1, CHUNK_BYTES)
-        self._low = self._high = begin % page  # what is held is memory[low:high]
-        self._base = begin - self._low  # where the memory's first byte belongs
-        self._memory = _memory(min(self._length, end - begin) + PAGE)
 
     def __enter__(self) -> Sink:
         return self
