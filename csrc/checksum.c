@@ -1,17 +1,6 @@
 /* The checksum of a region of a file; Checksum of writing/regions.py says what it finds. */
-#include <string.h>
-
-#include "fastinit.h"
+#include "levels/level.h"
 
 void fi_multilinear(uint64_t sums[2], const void *words, const uint64_t *weights, int64_t count) {
-    const char *bytes = words;
-    uint64_t whole = 0, upper = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        uint64_t word;
-        memcpy(&word, bytes + 8 * i, sizeof word); /* a region may begin anywhere */
-        whole += word * weights[i];
-        upper += (word >> 32) * weights[i];
-    }
-    sums[0] = whole;
-    sums[1] = upper;
+    fi_level_current()->multilinear(sums, words, weights, count);
 }

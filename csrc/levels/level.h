@@ -4,7 +4,8 @@
  * the floating-point environment of fpenv.h. Every level equals portable.c bit for bit.
  *
  * A level's file defines LEVEL and DEFINE_FILL(base, a row of FI_EACH_DTYPE), which defines one kernel; then come
- * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h (loop.h says these for a vector level) and, last, DEFINE_LEVEL.
+ * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h and DEFINE_MULTILINEAR of checksum.h (loop.h says these for a
+ * vector level) and, last, DEFINE_LEVEL.
  */
 #ifndef FI_LEVEL_H
 #define FI_LEVEL_H
@@ -20,9 +21,13 @@ typedef void (*fi_kernel)(void *out, size_t count, uint64_t x, uint64_t step, co
 typedef void (*fi_summarizer)(fi_summary *block, const fi_summary *before, const void *bits, int64_t count,
                               fi_dtype dtype);
 
+/* fi_multilinear. */
+typedef void (*fi_multilinear_sums)(uint64_t sums[2], const void *words, const uint64_t *weights, int64_t count);
+
 typedef struct {
     const char *name;
     fi_summarizer summarize;
+    fi_multilinear_sums multilinear;
     fi_kernel fill[FI_BASES][FI_DTYPES];
 } fi_level;
 
@@ -68,8 +73,10 @@ const fi_level *fi_level_current(void);
 #define DEFINE_KERNELS FI_EACH_BASE(DEFINE_DTYPES, )
 #define LEVEL_CELL(base, constant, dtype, ...) [constant] = KERNEL_NAME(base, dtype),
 #define LEVEL_ROW(with, constant, base) [constant] = {FI_EACH_DTYPE(LEVEL_CELL, base)},
-#define DEFINE_LEVEL                           \
-    const fi_level CONCAT(fi_level, LEVEL) = { \
-        .name = QUOTE(LEVEL), .summarize = CONCAT(summarize, LEVEL), .fill = {FI_EACH_BASE(LEVEL_ROW, )}};
+#define DEFINE_LEVEL                                                                     \
+    const fi_level CONCAT(fi_level, LEVEL) = {.name = QUOTE(LEVEL),                      \
+                                              .summarize = CONCAT(summarize, LEVEL),     \
+                                              .multilinear = CONCAT(multilinear, LEVEL), \
+                                              .fill = {FI_EACH_BASE(LEVEL_ROW, )}};
 
 #endif

@@ -54,7 +54,9 @@ static inline double truncated_normal(uint64_t draw, const fi_spec *spec) {
 
 DEFINE_KERNELS
 
+#include "../checksum.h"
 #include "../summary.h"
 
 DEFINE_SUMMARIZE
+DEFINE_MULTILINEAR
 DEFINE_LEVEL
