@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Who works on fastinit has an editable install already; who runs it needs none.
 run: $(or $(wildcard $(VENV)/.built),$(VENV)/.installed)
 	@mkdir -p run
-	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --force --memset
+	$(BIN)/fastinit init $(MODEL) --seed $(SEED) --out run/$(MODEL).safetensors --force --compare
 	$(BIN)/fastinit verify run/$(MODEL).safetensors
 
 test: $(VENV)/.built-test

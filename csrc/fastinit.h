@@ -152,6 +152,9 @@ uint64_t fi_share(double fraction, double count);
 /* The keys by which sparse chooses: keys[i] = mix64(draw i). */
 void fi_keys(uint64_t *keys, int64_t count, uint64_t state);
 
+/* The sums of words[i] * weights[i] and of (words[i] >> 32) * weights[i], modulo 2^64; words need no alignment. */
+void fi_multilinear(uint64_t sums[2], const void *words, const uint64_t *weights, int64_t count);
+
 /* Round finite values, none beyond the dtype's largest, once, to nearest even; bits in native order. */
 void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits);
 

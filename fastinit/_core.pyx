@@ -57,6 +57,7 @@ cdef extern from "fastinit.h" nogil:
     void fi_rectifier_scale(double *scale, double slope, double moment)
     uint64_t fi_share(double fraction, double count)
     void fi_keys(uint64_t *keys, int64_t count, uint64_t state)
+    void fi_multilinear(uint64_t *sums, const void *words, const uint64_t *weights, int64_t count)
     void fi_narrow(const double *values, int64_t count, fi_dtype dtype, void *bits)
     ctypedef struct fi_summary:
         int64_t count, nan, inf, zeros, at_low, at_high
@@ -454,6 +455,25 @@ def keys(object out, uint64_t state):
             fi_keys(<uint64_t *> view.buf, view.len // 8, state)
     finally:
         PyBuffer_Release(&view)
+
+
+def multilinear(object words, object weights):
+    """Sum words * weights, and (words >> 32) * weights, modulo 2**64; both are contiguous uint64 buffers."""
+    cdef Py_buffer held, factors
+    cdef uint64_t sums[2]
+    PyObject_GetBuffer(words, &held, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(weights, &factors, PyBUF_SIMPLE)
+        try:
+            if factors.len < held.len:
+                raise ValueError("there are fewer weights than words")
+            with nogil:
+                fi_multilinear(sums, held.buf, <const uint64_t *> factors.buf, held.len // 8)
+        finally:
+            PyBuffer_Release(&factors)
+    finally:
+        PyBuffer_Release(&held)
+    return sums[0], sums[1]
 
 
 def narrow(object values, object out, int dtype, int itemsize):

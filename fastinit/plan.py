@@ -90,6 +90,7 @@ class Plan(Mapping[str, PlannedTensor]):
         self._given = checked_given(self._tensors, given or {})
         self._draws = sum(tensor.draws for tensor in tensors)
         self._nbytes = sum(tensor.nbytes for tensor in tensors)
+        self._origin: tuple[int, str, str] | None = None
 
     @classmethod
     def from_specs(
@@ -141,7 +142,10 @@ class Plan(Mapping[str, PlannedTensor]):
             state = stream_state(checked_seed, name) if order == "named" else shared
             tensors.append(_planned(name, described[name], choice, stored_as, state))
             shared = _core.advance(shared, tensors[-1].draws)
-        return cls(checked_seed, chosen_by.text, order, tensors)
+        plan = cls(checked_seed, chosen_by.text, order, tensors)
+        if isinstance(policy, str) and stored_as is None and len(tensors) == len(described):
+            plan._origin = plan._labels
+        return plan
 
     @classmethod
     def from_layout(
@@ -165,6 +169,15 @@ class Plan(Mapping[str, PlannedTensor]):
         return self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _labels(self) -> tuple[int, str, str]:
+        return self.seed, self.policy, self.order
+
+    @property
+    def is_from_specs(self) -> bool:
+        """Whether `from_specs` made it of its specs, seed, named policy and order alone, and would again."""
+        return self._origin == self._labels
 
     @property
     def draws(self) -> int:

@@ -53,15 +53,16 @@ def test_init_defaults_to_seed_17_named_streams_and_the_models_dtypes(made):
     assert safetensors.numpy.load_file(made)["embed.weight"].tolist() == plan.array("embed.weight").tolist()
 
 
-def test_init_as_json_and_beside_memset(capsys, tmp_path, specs):
+def test_init_as_json_and_beside_a_copy(capsys, tmp_path, specs):
     path = tmp_path / "w.safetensors"
-    status, out, err = run(capsys, "init", specs, "--json", "--memset", "--out", path)
+    status, out, err = run(capsys, "init", specs, "--json", "--compare", "--out", path)
     facts = json.loads(out)
     assert (status, err) == (0, "")
     assert (facts["file"], facts["tensors"], facts["bytes"]) == (str(path), 2, path.stat().st_size)
-    assert {"seconds", "fill_seconds", "gb_per_second", "memset_seconds", "ratio_to_memset"} <= facts.keys()
-    _, out, _ = run(capsys, "init", specs, "--memset", "--force", "--out", path)
-    assert "memset of the same size" in out
+    assert {"seconds", "fill_seconds", "gb_per_second", "copy_seconds", "ratio_to_copy"} <= facts.keys()
+    _, out, _ = run(capsys, "init", specs, "--compare", "--force", "--out", path)
+    assert "a synced copy of the same bytes" in out
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["specs.json", path.name]
 
 
 @pytest.mark.parametrize("word", ["f64", "f32", "f16", "bf16", "f8_e4m3", "f8_e5m2"])

@@ -8,8 +8,9 @@ from conftest import ROOT, run, safetensors_bytes
 
 import fastinit
 from fastinit import CheckpointError, Plan, PlanError, verify_checkpoint, write_checkpoint
-from fastinit.initializers import Orthogonal
-from fastinit.policies import UserRule, customized
+from fastinit.initializers import Constant, Orthogonal
+from fastinit.policies import Choice, UserRule, customized
+from fastinit.provenance import follows
 
 HOSTILE = ROOT / "tests" / "hostile"
 MADE_UP = HOSTILE / "made_up_plan.safetensors"
@@ -28,6 +29,33 @@ def own_plan(seed=17):
     """A plan that no seed and policy make."""
     text = Plan.from_specs(SPECS, seed).to_json()
     return Plan.from_json(text.replace(str(Plan.from_specs(SPECS, seed)["a.weight"].state), "5"))
+
+
+@pytest.mark.parametrize(("label", "value"), [("seed", 18), ("policy", "kaiming"), ("order", "sequential")])
+def test_a_plan_that_was_relabelled_after_it_was_made_follows_from_nothing(tmp_path, label, value):
+    """That a plan follows is remembered from its making; a label changed since then would go into the header."""
+    plan = Plan.from_specs(SPECS, 17)
+    assert plan.is_from_specs
+    setattr(plan, label, value)
+    assert not follows(plan)
+    write_checkpoint(plan, tmp_path / "w")
+    found = verify_checkpoint(tmp_path / "w")
+    assert found
+    assert not found.follows
+
+
+def test_a_plan_that_rules_or_a_callable_made_is_asked_again():
+    """Its policy's name may be one of ours, or a tensor left out that decides about others."""
+
+    def xavier(specs):
+        return {name: Choice(Constant(0.0)) for name in specs}
+
+    for plan in (
+        Plan.from_specs(SPECS, 17, xavier),
+        Plan.from_specs(SPECS, 17, customized("xavier", skip=["b.*"])),
+    ):
+        assert not plan.is_from_specs
+    assert not follows(Plan.from_specs(SPECS, 17, xavier))
 
 
 def test_a_made_up_plan_is_not_said_to_follow_from_its_seed(capsys):

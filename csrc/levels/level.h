@@ -4,8 +4,8 @@
  * the floating-point environment of fpenv.h. Every level equals weight.h bit for bit.
  *
  * A level's file defines LEVEL and DEFINE_FILL(base, a row of FI_EACH_DTYPE), which defines one kernel; then come
- * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h, sum_draws (loop.h says these for a vector level) and, last,
- * DEFINE_LEVEL.
+ * DEFINE_KERNELS, DEFINE_SUMMARIZE of summary.h, DEFINE_MULTILINEAR of checksum.h, sum_draws (loop.h says these for a
+ * vector level) and, last, DEFINE_LEVEL.
  */
 #ifndef FI_LEVEL_H
 #define FI_LEVEL_H
@@ -23,11 +23,14 @@ typedef void (*fi_summarizer)(fi_summary *block, const fi_summary *before, const
 
 /* The sum of the `count` draws mix64(x + j * gamma). */
 typedef uint64_t (*fi_draw_adder)(uint64_t x, size_t count);
+/* fi_multilinear. */
+typedef void (*fi_multilinear_sums)(uint64_t sums[2], const void *words, const uint64_t *weights, int64_t count);
 
 typedef struct {
     const char *name;
     fi_summarizer summarize;
     fi_draw_adder sum_draws;
+    fi_multilinear_sums multilinear;
     fi_kernel fill[FI_BASES][FI_DTYPES];
 } fi_level;
 
@@ -73,10 +76,11 @@ const fi_level *fi_level_current(void);
 #define DEFINE_KERNELS FI_EACH_BASE(DEFINE_DTYPES, )
 #define LEVEL_CELL(base, constant, dtype, ...) [constant] = KERNEL_NAME(base, dtype),
 #define LEVEL_ROW(with, constant, base) [constant] = {FI_EACH_DTYPE(LEVEL_CELL, base)},
-#define DEFINE_LEVEL                                                                 \
-    const fi_level CONCAT(fi_level, LEVEL) = {.name = QUOTE(LEVEL),                  \
-                                              .summarize = CONCAT(summarize, LEVEL), \
-                                              .sum_draws = CONCAT(sum_draws, LEVEL), \
+#define DEFINE_LEVEL                                                                     \
+    const fi_level CONCAT(fi_level, LEVEL) = {.name = QUOTE(LEVEL),                      \
+                                              .summarize = CONCAT(summarize, LEVEL),     \
+                                              .multilinear = CONCAT(multilinear, LEVEL), \
+                                              .sum_draws = CONCAT(sum_draws, LEVEL),     \
                                               .fill = {FI_EACH_BASE(LEVEL_ROW, )}};
 
 #endif

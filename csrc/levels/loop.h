@@ -486,9 +486,11 @@ DEFINE_KERNELS
 #define FI_VECTOR LANES
 #define FI_LEAST least
 #define FI_MOST most
+#include "../checksum.h"
 #include "../summary.h"
 
 DEFINE_SUMMARIZE
+DEFINE_MULTILINEAR
 
 /* ---- draws alone ---- */
 

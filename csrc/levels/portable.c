@@ -163,9 +163,11 @@ enum { FI_EACH_BASE(BASE_NUMBER, ) };
 
 DEFINE_KERNELS
 
+#include "../checksum.h"
 #include "../summary.h"
 
 DEFINE_SUMMARIZE
+DEFINE_MULTILINEAR
 
 static uint64_t CONCAT(sum_draws, LEVEL)(uint64_t x, size_t count) {
     uint64_t total = 0;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the .safetensors file that holds the data which a plan gives by digest: tables, masks",
     )
-    parser.add_argument("--memset", action="store_true", help="compare with libc's memset of the same size")
+    parser.add_argument(
+        "--direct",
+        metavar="{auto,on,off}",
+        default="auto",
+        help="write past the page cache (O_DIRECT); auto (default): where more is written than should be cached",
+    )
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="also time a synced copy of the same bytes to the same folder, which is removed at once",
+    )
     add_quiet(parser)
 
 
@@ -77,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_overwriting(options, _texts(options))
     write = _writer(options)
     plan = _complete(plan_of(options), options.given)
+    replaced = os.path.exists(options.out)
     with Stoppable(), Progress("init", options.quiet) as progress:
         written = write(
             plan,
@@ -86,11 +98,12 @@ def run(options: argparse.Namespace) -> int:
             resume=options.resume,
             force=options.force,
             format=options.format,
+            direct=options.direct,
         )
     facts, line = _described(options, plan, written)
     lines = [line]
-    if options.memset:
-        more, line = _beside_memset(written.size, written.fill_seconds)
+    if options.compare:
+        more, line = _beside_copy(options, written, replaced)
         facts |= more
         lines.append(line)
     print_either(options, facts, lines)
@@ -145,7 +158,7 @@ def _complete(plan: Plan, given: str | None) -> Plan:
 def _described(options: argparse.Namespace, plan: Plan, written: Written) -> tuple[dict[str, Any], str]:
     from ..views.table import counted  # noqa: PLC0415
 
-    rate = _rate(written.size - written.kept, written.fill_seconds)
+    rate = _rate(written.size - written.kept, written.seconds)
     facts = {
         "file": options.out,
         "files": list(written.files),
@@ -163,7 +176,7 @@ def _described(options: argparse.Namespace, plan: Plan, written: Written) -> tup
     missing = f"; missing: {_missing(written.unfinished)}" if written.unfinished else ""
     line = (
         f"wrote {share}{options.out}: {counted(len(plan), 'tensor')}{several}, {written.size:,} bytes{kept} in "
-        f"{written.seconds:.3f} s to disk; filled in {written.fill_seconds:.3f} s, {rate:.2f} GB/s{missing}"
+        f"{written.seconds:.3f} s to disk, {rate:.2f} GB/s{missing}"
     )
     return facts, line
 
@@ -174,16 +187,23 @@ def _missing(shares: tuple[str, ...]) -> str:
     return f"shares {', '.join(shares[:5])}{more}, which other writers are to write"
 
 
-def _beside_memset(nbytes: int, fill_seconds: float) -> tuple[dict[str, Any], str]:
-    from .timing import memset_seconds  # noqa: PLC0415
+def _beside_copy(options: argparse.Namespace, written: Written, replaced: bool) -> tuple[dict[str, Any], str]:
+    """Time a copy of what was written, where this command wrote all of it."""
+    from .copying import copy_seconds, files_of  # noqa: PLC0415
 
-    seconds = memset_seconds(nbytes)
-    ratio = fill_seconds / seconds if seconds else 0.0
+    if options.shard or written.kept:
+        return {}, "not compared with a synced copy: only a part of the files was written here"
+    try:
+        with Stoppable(), Progress("copy", options.quiet) as progress:
+            seconds = copy_seconds(files_of(options.out, written.files), progress, replaced)
+    except OSError as error:
+        return {}, f"not compared with a synced copy: {error.strerror or error}"
+    ratio = written.seconds / seconds
     line = (
-        f"memset of the same size in memory: {seconds:.3f} s, {_rate(nbytes, seconds):.2f} GB/s; "
-        f"filling the file took {ratio:.2f} times as long"
+        f"a synced copy of the same bytes to the same folder: {seconds:.3f} s, "
+        f"{_rate(written.size, seconds):.2f} GB/s; the write took {ratio:.2f} times as long"
     )
-    return {"memset_seconds": seconds, "ratio_to_memset": ratio}, line
+    return {"copy_seconds": seconds, "ratio_to_copy": ratio}, line
 
 
 def _rate(nbytes: int, seconds: float) -> float:

@@ -37,8 +37,6 @@ MEMSET = "libc memset"
 _BYTE = 1
 """What memset writes. Some CPUs write zeros, and only zeros, twice as fast as anything else."""
 
-_MEMSET_LIMIT = 1 << 30
-
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -131,28 +129,6 @@ def limits(dtype: str, buffer: Array, threads: int) -> dict[str, Contestant]:
         MIX: lambda: _core.sum_draws(17, share),
         MEMSET: memset(buffer),
     }
-
-
-def memset_seconds(nbytes: int, rounds: int = 5) -> float:
-    """Return the median time libc's memset takes over `nbytes` of resident memory.
-
-    Parameters
-    ----------
-    nbytes : int
-        Bytes; of more than 1 GiB only 1 GiB is written, and the time scaled.
-    rounds : int, default 5
-        Runs to take the median of.
-
-    Returns
-    -------
-    float
-        Seconds.
-    """
-    measured = min(nbytes, _MEMSET_LIMIT)
-    if measured == 0:
-        return 0.0
-    buffer = np.ones(measured, np.uint8)
-    return in_turn({MEMSET: memset(buffer)}, rounds)[MEMSET].median * (nbytes / measured)
 
 
 def memset(buffer: Array) -> Contestant:

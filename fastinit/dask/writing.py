@@ -49,6 +49,7 @@ def write_checkpoint(
     resume: bool = False,
     force: bool = False,
     format: str = "safetensors",
+    direct: str = "auto",
     retries: int = RETRIES,
 ) -> Written:
     """Write a whole model's weights by the workers of a dask cluster.
@@ -70,6 +71,9 @@ def write_checkpoint(
         As for `fastinit.write_checkpoint`.
     format : {"safetensors", "npy"}
         One file or shards, or a folder of one file a tensor.
+    direct : {"auto", "on", "off"}
+        As for `fastinit.write_checkpoint`; this process decides for all workers, and a worker whose file system
+        refuses writes through its page cache.
     retries : int, default 3
         How often a region is tried again after an error. A region that a worker leaves by its death is begun
         again in any case, up to ``distributed.scheduler.allowed-failures`` times.
@@ -101,7 +105,7 @@ def write_checkpoint(
         raise ValueError(f"--format {format} is written by one writer at once; leave out --dask, and client=")
     began = time.perf_counter()
     options: dict[str, Any] = {"max_shard_size": max_shard_size, "resume": resume, "force": force}
-    with connected(client) as cluster, writing(plan, path, format=format, **options) as work:
+    with connected(client) as cluster, writing(plan, path, format=format, direct=direct, **options) as work:
         work.begin()
         fill_began = time.perf_counter()
         _write_regions(cluster, work, progress, retries)
@@ -124,9 +128,9 @@ def _write_regions(cluster: Client, work: Writing, progress: Progress | None, re
 
     ours = [region for region in work.regions if _held(region) > _HELD_BYTES]
     theirs = [region for region in work.regions if _held(region) <= _HELD_BYTES]
-    with _failures_told(), _tasks(cluster, work.head, theirs, retries) as tasks:
+    with _failures_told(), _tasks(cluster, work, theirs, retries) as tasks:
         for region in ours:
-            tell(region, write_region(region))
+            tell(region, write_region(region, direct=work.direct))
         for future, answer in as_completed(tasks, loop=cluster.loop, with_results=True):
             if not isinstance(answer, str):  # a cancellation, which dask hands on like a result
                 raise OSError(errno.EIO, f"the scheduler of dask is gone, or has cancelled the tasks ({answer})")
@@ -139,26 +143,28 @@ def _held(region: Region) -> int:
 
 
 @contextlib.contextmanager
-def _tasks(cluster: Client, head: Path, regions: list[Region], retries: int) -> Iterator[dict[Any, Region]]:
+def _tasks(cluster: Client, work: Writing, regions: list[Region], retries: int) -> Iterator[dict[Any, Region]]:
     """Give the cluster a task for each region, and take them back at the end: {its future: region}."""
     if not regions:
         yield {}
         return
-    origin = Origin.of(head)
+    origin = Origin.of(work.head)
     _check_workers(cluster.run(origin.blindness, on_error="return"))
-    futures = cluster.map(_write, regions, origin=origin, key="fastinit-region", pure=False, retries=retries)
+    futures = cluster.map(
+        _write, regions, origin=origin, direct=work.direct, key="fastinit-region", pure=False, retries=retries
+    )
     try:
         yield dict(zip(futures, regions, strict=True))
     finally:
         cluster.cancel(futures)
 
 
-def _write(region: Region, origin: Origin) -> str:
+def _write(region: Region, origin: Origin, direct: bool = False) -> str:
     """Write a region on a worker and return its checksum."""
     blind = origin.blindness()
     if blind:
         raise OSError(errno.ENOENT, blind)
-    return write_region(region, sync=origin.is_elsewhere)
+    return write_region(region, sync=origin.is_elsewhere, direct=direct)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from ..errors import PlanError
 from ..plan import VERSION, Plan
 from ..planned import PlannedTensor
 from ..provenance import follows, specs_of_plan
-from .regions import CHUNK_BYTES, Piece, Region
+from .regions import Piece, Region
+from .storage import CHUNK_BYTES
 
 LAID_OUT = ("safetensors", "npy")
 """The formats that regions can be written of."""

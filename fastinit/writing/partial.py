@@ -107,8 +107,11 @@ class Partial:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a half-written checkpoint."""
-        return (self.path / _HEAD).exists()
+        """Whether there is a half-written checkpoint; a power cut in its first seconds leaves an empty head."""
+        try:
+            return (self.path / _HEAD).stat().st_size > 0
+        except OSError:
+            return False
 
     def begin(self, resume: bool, force: bool) -> None:
         """Make the folder, or join the one that is there.
@@ -134,7 +137,7 @@ class Partial:
         made = self.path.with_name(f".fastinit-{self._token}.tmp")
         try:
             made.mkdir()
-            write_file(made / _HEAD, json.dumps({**self._head, "token": self._token}).encode())
+            (made / _HEAD).write_text(json.dumps({**self._head, "token": self._token}), "ascii")
             made.rename(self.path)
         except OSError:
             if not self.path.is_dir():
@@ -187,8 +190,8 @@ class Partial:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what a kill has left of a folder that was being removed."""
-        if self.path.is_dir() and not (self.path / _HEAD).exists():
+        """Remove what a kill has left of a folder that was being removed, or a power cut of a new one."""
+        if self.path.is_dir() and not self.exists:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def abandon(self) -> None:
@@ -244,14 +247,18 @@ class Partial:
 
     def begin_journal(self, share: Share, kept: Mapping[int, str]) -> None:
         """Begin a share's journal with the regions that are kept."""
+        journal = self.path / share.file("journal")
+        if not kept:
+            journal.write_bytes(b"")  # nothing that a power cut could take
+            return
         lines = "".join(f"{number} {checksum}\n" for number, checksum in kept.items())
-        write_file(self.path / share.file("journal"), lines.encode())
+        write_file(journal, lines.encode())
 
     def record(self, share: Share, key: int | str, checksum: str) -> None:
         """Append a line to a share's journal."""
         with open(self.path / share.file("journal"), "ab", buffering=0) as file:
             file.write(f"{key} {checksum}\n".encode())
-            if key == _DONE:
+            if key == _DONE and self.is_shared:  # a writer of all shares publishes the files at once
                 os.fsync(file.fileno())
 
     def finish(self, share: Share) -> None:
@@ -377,8 +384,8 @@ class Lock:
         if holder and f" on {socket.gethostname()} " not in holder:
             raise Held(f"{holder}; if that process is gone, remove {self._path}")
         me = f"process {os.getpid()} on {socket.gethostname()} since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, me.encode(), 0)
+        os.ftruncate(self._descriptor, len(me))  # emptied before, ext4 would wait for the disk when it is closed
 
     def _holder(self) -> str:
         return os.pread(self._descriptor, 500, 0).decode("ascii", errors="replace")

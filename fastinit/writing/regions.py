@@ -22,9 +22,7 @@ from .._engine.stretches import fill_stretch
 from .._files.reading import read_at
 from ..errors import CheckpointError
 from ..planned import PlannedTensor
-
-CHUNK_BYTES = 1 << 20
-"""Bytes made and written at a time: they stay in one core's cache."""
+from .storage import CHUNK_BYTES, Sink
 
 _CHECKSUM_BYTES = 16
 
@@ -92,7 +90,7 @@ class Region:
         return names[-1] if names else ""
 
 
-def write_region(region: Region, sync: bool = False) -> str:
+def write_region(region: Region, sync: bool = False, direct: bool = False) -> str:
     """Make a region's bytes and put them into its file.
 
     Parameters
@@ -101,6 +99,8 @@ def write_region(region: Region, sync: bool = False) -> str:
         What to write.
     sync : bool, default False
         Wait until the bytes are on the disk; a writer that syncs the file later needs no waiting here.
+    direct : bool, default False
+        Write past the page cache where the file system takes that; `Writing.direct` says whether it pays.
 
     Returns
     -------
@@ -112,16 +112,14 @@ def write_region(region: Region, sync: bool = False) -> str:
     OSError
         If the file is not there or takes no more.
     """
-    running = Checksum()
-    descriptor = os.open(region.path, os.O_WRONLY)
-    try:
-        for begin, chunk in _made(region):
-            _write_at(descriptor, begin, chunk)
+    running, pieces = Checksum(), deque(region.pieces)
+    with Sink(region.path, region.begin, region.end, direct) as sink:
+        for begin, end in _chunks(region):
+            chunk = sink.room(end - begin)
+            _make_chunk(chunk, begin, pieces)
             running.update(chunk)
-        if sync:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sink.put(chunk.size)
+        sink.finish(sync)
     return running.text()
 
 
@@ -157,9 +155,8 @@ class Checksum:
         """Take the next chunk, of at most `CHUNK_BYTES` bytes."""
         whole = chunk.size // 8
         words = chunk[: 8 * whole].view("<u8").astype(np.uint64, copy=False)
-        weights = _weights()[:whole]
-        for sums in (np.dot(words, weights), np.dot(words >> np.uint64(32), weights)):
-            self._running.update(int(sums).to_bytes(8, "little"))
+        for total in _core.multilinear(words, _weights()):
+            self._running.update(total.to_bytes(8, "little"))
         self._running.update(chunk[8 * whole :].tobytes())
 
     def text(self) -> str:
@@ -174,25 +171,22 @@ def _weights() -> Array:
     return weights
 
 
-def _made(region: Region) -> Iterator[tuple[int, Array]]:
-    """Yield where each chunk of a region goes, and its bytes, in memory that the next chunk takes over."""
-    buffer, pieces = np.empty(min(CHUNK_BYTES, region.nbytes), np.uint8), deque(region.pieces)
-    for begin, end in _chunks(region):
-        at = begin
-        while at < end:
-            piece = pieces[0] = _made_whole(pieces[0])
-            high = min(end, piece.end)
-            _make(buffer[at - begin : high - begin], piece.source, at - piece.begin)
-            at = high
-            if at == piece.end:
-                pieces.popleft()
-        yield begin, buffer[: end - begin]
-
-
 def _chunks(region: Region) -> Iterator[tuple[int, int]]:
     """Yield where each chunk of a region begins and ends."""
     for begin in range(region.begin, region.end, CHUNK_BYTES):
         yield begin, min(begin + CHUNK_BYTES, region.end)
+
+
+def _make_chunk(chunk: Array, begin: int, pieces: deque[Piece]) -> None:
+    """Make the bytes of a file from `begin` on; take the pieces away that end with them."""
+    at, end = begin, begin + chunk.size
+    while at < end:
+        piece = pieces[0] = _made_whole(pieces[0])
+        high = min(end, piece.end)
+        _make(chunk[at - begin : high - begin], piece.source, at - piece.begin)
+        at = high
+        if at == piece.end:
+            pieces.popleft()
 
 
 def _made_whole(piece: Piece) -> Piece:
@@ -213,10 +207,3 @@ def _make(place: Array, source: PlannedTensor | Array, at: int) -> None:
         fill_stretch(source.state, source.shape, source.distribution, source.dtype, begin, out)
     else:
         place[:] = source[at : at + place.size]
-
-
-def _write_at(descriptor: int, offset: int, chunk: Array) -> None:
-    """Put a chunk in its place: the one line that writes weights to a disk."""
-    done = 0
-    while done < chunk.size:
-        done += os.pwrite(descriptor, chunk[done:].data, offset + done)

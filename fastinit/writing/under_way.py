@@ -26,6 +26,7 @@ from .options import as_share, as_size
 from .partial import Partial, Share
 from .place import Place, check_room
 from .regions import Region, checksum_of
+from .storage import as_direct, is_direct, is_in_memory
 
 _VERSION = 1  # of how a layout is cut into regions, which journals number
 _UNCHANGED = "nothing was changed"
@@ -46,9 +47,13 @@ class Writing:
         Bytes of this writer's share.
     layout : Layout
         The files.
+    direct : bool
+        Whether `write_region` is to write past the page cache.
     """
 
-    def __init__(self, layout: Layout, partial: Partial, place: Place, is_complete: bool = False) -> None:
+    def __init__(
+        self, layout: Layout, partial: Partial, place: Place, direct: str = "auto", is_complete: bool = False
+    ) -> None:
         self.layout = layout
         self._is_complete = is_complete
         self._partial = partial
@@ -57,6 +62,7 @@ class Writing:
         self.regions: list[Region] = list(self._own())
         self.size: int = sum(region.nbytes for region in self.regions)
         self.kept: int = 0
+        self.direct: bool = not is_complete and is_direct(direct, partial.path, self.size)
         self._unwritten = {region.number for region in self.regions}
         self._names = {os.path.basename(region.path) for region in self.regions}
 
@@ -122,8 +128,10 @@ class Writing:
         folder, files = self._partial.path, self._files()
         needed = sum(min(nbytes, max(0, file.size - _allocated(folder / file.name))) for file, _, nbytes in files)
         check_room(folder, needed)
+        claim = hasattr(os, "posix_fallocate") and not is_in_memory(folder)
         for file, (begin, end), _ in files:
-            _make(folder / file.name, file, begin, end, self._place.olds.get(file.name))
+            stretch = (begin, end - begin) if claim else None
+            _make(folder / file.name, file, stretch, self._place.olds.get(file.name))
 
     def _files(self) -> list[tuple[File, tuple[int, int], int]]:
         """Return the files of the work that is left, with the stretch that holds it, and its bytes."""
@@ -202,12 +210,13 @@ def writing(
     resume: bool = False,
     force: bool = False,
     format: str = "safetensors",
+    direct: str = "auto",
 ) -> Iterator[Writing]:
     """Begin or resume a write, for an engine of your own that writes its regions; `write_checkpoint` is one.
 
     Parameters
     ----------
-    plan, path, max_shard_size, shard, resume, force, format
+    plan, path, max_shard_size, shard, resume, force, format, direct
         As for `write_checkpoint`.
 
     Yields
@@ -231,7 +240,7 @@ def writing(
     >>> missing, bool(found)
     ((), True)
     """
-    target, share = Path(path), as_share(shard)
+    target, share, direct = Path(path), as_share(shard), as_direct(direct)
     layout = _layout(plan, target, format, None if max_shard_size is None else as_size(max_shard_size))
     with told(target, layout.nbytes):
         place = Place.of(target, layout)
@@ -250,7 +259,7 @@ def writing(
     with told(target, layout.nbytes, left), place.made(), _kept(partial, keep):
         partial.begin(resume, force)
         with partial.locked(resume, force):
-            yield Writing(layout, partial, place)
+            yield Writing(layout, partial, place, direct)
 
 
 def refuse_missing(plan: Plan, target: Path) -> None:
@@ -300,8 +309,12 @@ def _allocated(path: Path) -> int:
         return 0
 
 
-def _make(path: Path, file: File, begin: int, end: int, old: os.stat_result | None) -> None:
-    """Make a file of its final size, and claim the blocks of a stretch: a full disk is met now, not in an hour."""
+def _make(path: Path, file: File, stretch: tuple[int, int] | None, old: os.stat_result | None) -> None:
+    """Make a file of its final size, and claim the blocks of a stretch: a full disk is met now, not in an hour.
+
+    Where files are memory, nothing is claimed: `check_room` has just counted it, and to take it on this thread
+    alone lasts as long as to write it.
+    """
     mode = 0o666 if old is None else 0o600  # nobody else opens a private file before it has the old one's mode
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
     try:
@@ -309,7 +322,7 @@ def _make(path: Path, file: File, begin: int, end: int, old: os.stat_result | No
             give(descriptor, old)
         if os.fstat(descriptor).st_size < file.size:
             os.ftruncate(descriptor, file.size)
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(descriptor, begin, end - begin)
+        if stretch is not None:
+            os.posix_fallocate(descriptor, *stretch)
     finally:
         os.close(descriptor)

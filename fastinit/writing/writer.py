@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import SupportsIndex
 
 from .._engine.checks import as_choice
+from .._engine.cpus import default_threads
 from .._engine.threads import as_threads, in_order
 from ..plan import Plan
 from ..replay import Progress
 from .layout import LAID_OUT
 from .regions import write_region
+from .storage import as_direct
 from .under_way import Writing, refuse_missing, threads_for, told, writing
 from .whole import WHOLE, write_whole
 
@@ -64,6 +67,7 @@ def write_checkpoint(
     force: bool = False,
     format: str = "safetensors",
     threads: int | None = None,
+    direct: str = "auto",
 ) -> Written:
     """Write a whole model's weights, or a share of them.
 
@@ -91,7 +95,12 @@ def write_checkpoint(
         ``"npy"`` is a folder of one file a tensor; ``"zarr"`` a group of zarr v3, and ``"pt"`` what torch saves:
         they need these libraries, and are not written in shares or resumed.
     threads : int, optional
-        How many threads write; None: as many as this process has CPUs.
+        How many threads write; None: as many as this process has CPUs, and twice as many where each waits for the
+        disk.
+    direct : {"auto", "on", "off"}
+        Write past the page cache (O_DIRECT), which is faster, needs no memory, and leaves nothing of the files in
+        it for whoever loads them next. ``"auto"``: where more than 1 GiB, or an eighth of the machine's memory, is
+        written to a file system on a block device that takes such writes.
 
     Returns
     -------
@@ -106,7 +115,7 @@ def write_checkpoint(
     PlanError
         If the format cannot hold a tensor of the plan.
     TypeError, ValueError
-        If a size, share, format or number of threads is none.
+        If a size, share, format, choice or number of threads is none.
 
     Notes
     -----
@@ -120,14 +129,21 @@ def write_checkpoint(
     count = as_threads(threads)
     began = time.perf_counter()
     if as_choice(format, FORMATS, "format") in WHOLE:
-        if not (max_shard_size is None and shard is None and not resume):
+        if not (max_shard_size is None and shard is None and not resume) or as_direct(direct) == "on":
             raise ValueError(
-                f"--format {format} is written by one writer at once; leave out --shard, --resume and "
-                "--max-shard-size"
+                f"--format {format} is written by one writer at once; leave out --shard, --resume, "
+                "--max-shard-size and --direct"
             )
         return _write_whole(plan, Path(path), format, force, progress)
     with writing(
-        plan, path, max_shard_size=max_shard_size, shard=shard, resume=resume, force=force, format=format
+        plan,
+        path,
+        max_shard_size=max_shard_size,
+        shard=shard,
+        resume=resume,
+        force=force,
+        format=format,
+        direct=direct,
     ) as work:
         work.begin(count, progress)
         fill_began = time.perf_counter()
@@ -139,7 +155,10 @@ def write_checkpoint(
 
 def _write_regions(work: Writing, progress: Progress | None, threads: int | None) -> None:
     done, regions = work.kept, work.regions
-    checksums = in_order(write_region, regions, count=threads_for(regions, threads))
+    if threads is None and work.direct:
+        threads = 2 * default_threads()  # half of them wait for the disk
+    write = partial(write_region, direct=work.direct)
+    checksums = in_order(write, regions, count=threads_for(regions, threads))
     for region, checksum in zip(regions, checksums, strict=True):
         work.record(region, checksum)
         done += region.nbytes

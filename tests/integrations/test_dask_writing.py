@@ -235,7 +235,7 @@ def test_a_region_that_kills_every_worker_is_named_with_the_last_of_them(tmp_pat
     ):
 
         def be_deadly():
-            fastinit.dask.writing.write_region = lambda region, sync: os._exit(1)
+            fastinit.dask.writing.write_region = lambda region, **how: os._exit(1)
 
         client.run(be_deadly)
         with pytest.raises(
@@ -261,7 +261,7 @@ def test_a_scheduler_that_dies_is_a_sentence_and_what_is_done_is_kept(plain, tmp
 
     def be_slow():
         write = fastinit.dask.writing.write_region
-        fastinit.dask.writing.write_region = lambda region, sync: time.sleep(0.3) or write(region, sync)
+        fastinit.dask.writing.write_region = lambda region, **how: time.sleep(0.3) or write(region, **how)
 
     def kill(done, total, name):
         if not dead:
