@@ -14,19 +14,23 @@
  *
  * Error bounds, relative, u = 2^-24 of float32 and v = 2^-53 of float64.
  *
- * Float64 lanes. y is the exact list's own. A polynomial of degree d errs by its approximation (tools/brief.py
- * --proof: 2^-37.25 for fi_brief_powers, 2^-39.90 for fi_brief_centre) and by Horner's roundings: with |x| <= 1/4
- * and coefficients that fall by 5 and more from one to the next, below 4 v with an fma, 8 v without; two
- * products add 2 v, and z itself is within 3 ulp = 6 v of the quantile. 2^-37.25 + 16 v < 2^-37.24.
- * In units of the weight's last place, which is more than v |w|, that is less than 2^15.8. near_tie looks 2^17 to either
- * side.
+ * Float64 lanes. A polynomial errs by its approximation (tools/brief.py --proof: 2^-37.25 for fi_brief_powers, 2^-39.90
+ * for fi_brief_centre) and by Horner's roundings: |x| <= 1/4 and |c0| > 4 |c1|, so below 4 v with an fma, 8 v without;
+ * two products add 2 v, and z itself is within 3 ulp = 6 v of the quantile. 2^-37.25 + 16 v < 2^-37.24. The portable
+ * level's y, t (2 - t), lacks the exact list's 2^-53 and has two roundings: that moves z by less than 2^-45. In units of
+ * the weight's last place, which is more than v |w|, that is less than 2^15.8. near_tie looks 2^17 to either side, the
+ * portable level 2^15 for its 2^-39.
  *
- * Float32 lanes. Let a be the upper 31 bits of |2k + 1 - 2^53| and w' = a p(t). tests/native/brief.c walks through all
- * a and finds w' (1 - E) <= z 2^31 <= w' (1 + E) + 5 at both ends of the 2^22 numbers behind each a, E = 2^-22. The
- * scale adds the roundings of `step` and of the product, 2 u: E + 2 u < e. `wide` brings back what `step` took off,
- * these two roundings and its own two, 4 u. A truncated weight has t = tail + share (1 - |q|), which errs
- * by 3 u; d ln p / d ln t is at most 0.25 for t >= 2^-12, so that is 0.75 u more, and E + 2.75 u < e holds.
- * A uniform one has no polynomial: 3 u < e = 2^-22. */
+ * Float32 lanes. Let a be the upper 31 bits of |2k + 1 - 2^53| and w' = a p(t). tests/native/intervals.c walks through
+ * all a and finds w' (1 - E) <= z 2^31 <= w' (1 + E) + 5 at both ends of the 2^22 numbers behind each a, E = 2^-22 = 4 u.
+ * The scale adds the roundings of `step` and of the product, 2 u: 6 u < e = 7 u. `wide` brings back what `step` took
+ * off, these two roundings and its own two, 4 u; `slack` is the 5, and its own rounding.
+ *
+ * A truncated weight has t = tail + share (1 - |q|), which errs by 3 u; |d ln p / d ln t| < 0.2 for t >= 2^-12, so that
+ * is 0.6 u more: 6.6 u < e. Other values of t than those of the walk are float32s between two of them, where p follows
+ * the same polynomials with the same roundings. Near 0 the exact way's 1 - t errs by 2^-53: from a = 2^14 on that is
+ * below 0.4 u of a share of 2^-10, and below it no interval is believed. A uniform weight has no polynomial:
+ * 3 u < e = 3.125 u. */
 #ifndef FI_BRIEF_H
 #define FI_BRIEF_H
 
@@ -48,7 +52,7 @@ extern const float fi_brief_eight[FI_BRIEF_FLOATS + 1][8];  /* t in [2^-8, 1) */
 
 /* Within them no weight that is not 0, no end of an interval and no constant leaves float32's normal numbers. */
 #define FI_BRIEF_LEAST 0x1p-60
-#define FI_BRIEF_ERROR 0x1.bp-22
+#define FI_BRIEF_ERROR 0x1.cp-22
 #define FI_BRIEF_ERROR_UNIFORM 0x1.9p-23
 #define FI_BRIEF_UNITS (1 << 15) /* of a weight's last place, on the portable level: more than 2^-38 |w| */
 #define FI_BRIEF_SLACK 5.5       /* steps of 2^-31 */

@@ -34,10 +34,9 @@ class Recipe:
         self,
         base: int,
         parameters: tuple[float, ...],
-        mode: int = -1,
+        mode: str | None = None,
         scale: float = 1.0,
-        place: int = 0,
-        result: int = 0,
+        family: str | None = None,
     ) -> None: ...
 
 @final

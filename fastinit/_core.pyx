@@ -28,6 +28,7 @@ cdef extern from "fastinit.h" nogil:
     const int FI_MAX_DIMS
     ctypedef struct fi_spec:
         fi_dtype dtype
+        bint far
     ctypedef struct fi_region:
         char *data
         bint swapped
@@ -227,17 +228,21 @@ def recognize(*, array=None, empties=None, generator_class=None):
 cdef class Recipe:
     """What an initializer draws into a tensor of any shape, as numbers.
 
-    A kernel's base and parameters; where `mode` is a fan (0 in, 1 out, 2 their sum, 3 their product), parameter
-    `place` is that number of `fi_scale`'s: 0 the limit, 1 the standard deviation, 2 that of the parent.
+    A kernel's base and parameters. With a `mode` ("fan_in", "fan_out", "fan_avg", "fan_geo_avg"), the spread among
+    them is that of `scale` and the fan, as `fi_scale` gives it for a `family` ("uniform": the limit; "normal": the
+    standard deviation; "truncated_normal": that of the parent).
     """
 
     cdef int base, mode, place, result
     cdef double scale
     cdef double parameters[16]
 
-    def __init__(self, int base, tuple parameters, int mode=-1, double scale=1.0, int place=0, int result=0):
+    def __init__(self, int base, tuple parameters, mode=None, double scale=1.0, family=None):
         cdef int i
-        self.base, self.mode, self.scale, self.place, self.result = base, mode, scale, place, result
+        self.base, self.scale = base, scale
+        self.mode = -1 if mode is None else ("fan_in", "fan_out", "fan_avg", "fan_geo_avg").index(mode)
+        self.result = 0 if mode is None else ("uniform", "normal", "truncated_normal").index(family)
+        self.place = min(self.result, 1)  # the first parameter of a uniform, the second of a normal
         for i in range(FI_PARAMETERS):
             self.parameters[i] = parameters[i] if i < <int> len(parameters) else 0.0
 
@@ -298,7 +303,7 @@ cdef class Quick:
 
     cdef Recipe recipe(self, tuple given, dict options):
         """The initializer's numbers by its own arguments, where these are plain; None otherwise."""
-        cdef tuple key = given[self.leading:]
+        cdef tuple key = (len(given), *given[self.leading:])
         if options:
             for name in self.own:
                 if name in options:
@@ -308,6 +313,8 @@ cdef class Quick:
                 return None  # True would be found under 1
             if value == 0 and type(value) is float and repr(value) == "-0.0":
                 return None  # and -0.0 under 0.0
+            if type(value) is str and len(value) > 64:
+                return None  # a JSON text: not to be kept
         found = self.recipes.get(key, self)
         if found is not self:
             return found
@@ -317,9 +324,9 @@ cdef class Quick:
         except Exception:  # the long way says what is wrong, in the order of its checks
             return None
         if len(self.recipes) < 256:
-            self.recipes[key] = found
-        if not key:
-            self.plain = found
+            found = self.recipes.setdefault(key, found)
+            if len(key) == 1:  # set once: another thread may be reading it
+                self.plain = found
         return found
 
 
@@ -375,14 +382,17 @@ def fill_quickly(Quick quick not None, tuple given not None, dict options not No
         if shape is None or not 0 < <int> len(shape) <= QUICK_AXES or not (named is None or type(named) is str):
             return None
         make = fresh.get(named)
-        if make is None:
+        if make is None or size > QUICK_BYTES // 8:
             return None
-        out = make(shape)
+        try:
+            out = make(shape)
+        except Exception:  # no memory
+            return None
     elif type(out) is not ndarray or named is not None:
         return None
     try:
         PyObject_GetBuffer(out, &view, PyBUF_STRIDED | PyBUF_FORMAT | PyBUF_WRITABLE)
-    except (BufferError, ValueError):  # read-only
+    except Exception:  # read-only, or numpy warns
         return None
     try:
         dtype = native_dtype(view.format)
@@ -395,8 +405,8 @@ def fill_quickly(Quick quick not None, tuple given not None, dict options not No
             if view.strides[i] != size or (shape is not None and shape[i] != view.shape[i]):
                 return None
             size *= view.shape[i]
-        if not spec_of(&spec, recipe, dtype, view.ndim, view.shape):
-            return None
+        if not spec_of(&spec, recipe, dtype, view.ndim, view.shape) or spec.far:
+            return None  # refused, or so slow that signals must be looked for
         size = view.len // view.itemsize
         if cursor is not None:
             has_turn = cursor.acquire(False)

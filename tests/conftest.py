@@ -20,6 +20,8 @@ from fastinit.cli import main as cli
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+collect_ignore = ["typing"]  # for type checkers; test_typing.py runs what is to be run
+
 # A shell starts what it runs in the background with Ctrl-C ignored, nohup with the end of the terminal ignored.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:

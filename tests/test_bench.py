@@ -39,7 +39,7 @@ def bench(tmp_path):
     (tmp_path / "bench_case.py").write_text(CASES)
 
     def ran(*arguments, folder=tmp_path):
-        plain = {"PYTEST_ADDOPTS": "", "PYTHONPATH": str(ROOT)}
+        plain = {"PYTEST_ADDOPTS": "", "PYTEST_XDIST_WORKER": "", "PYTHONPATH": str(ROOT)}
         result = run_python("-m", "pytest", str(folder), *arguments, env=plain, cwd=tmp_path)
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout

@@ -338,7 +338,7 @@ def test_errors_say_what_helps():
         def numpy(self):
             raise AssertionError
 
-    with pytest.raises(TypeError, match=r"\.numpy\(\)"):
+    with pytest.raises(TypeError, match="fill a new array"):
         fastinit.normal((3,), 17, out=Tensor())
 
 

@@ -126,7 +126,7 @@ def test_a_shortage_of_memory_names_the_elements_and_moves_nothing(monkeypatch):
     assert caught.value.elements == 15
     assert isinstance(caught.value, MemoryError)
     with unmoved(rng), pytest.raises(AllocationFailed):
-        fastinit.xavier_uniform((3, 5), rng)
+        fastinit.xavier_uniform((3, 5), rng, layout="oi")  # the quick way has numpy.empty from before
 
 
 def test_storage_comes_before_the_tensor_and_the_tensor_before_the_leaf(monkeypatch):

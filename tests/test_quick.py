@@ -174,3 +174,49 @@ def test_other_zeros_and_truths_are_other_arguments():
         for wrong in (True, False):
             with pytest.raises(TypeError):
                 fastinit.normal((2, 2), 17, 0.0, wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("normal", {"std": 0.02}, ("std", 0.02)),
+        ("normal", {"mean": 1.0, "std": 0.02}, ("mean", 1.0, "std", 0.02)),
+        ("uniform", {"low": -1.0}, ("low", -1.0)),
+        ("kaiming_normal", {"mode": "fan_out"}, ("mode", "fan_out")),
+    ],
+)
+def test_a_refused_call_is_refused_after_a_good_one_too(name, right, wrong):
+    """An argument's name given as its value: the same key of a dictionary, if keys are only strung together."""
+    getattr(fastinit, name)((4, 4), 17, **right)
+    with pytest.raises((TypeError, ValueError)):
+        getattr(fastinit, name)((4, 4), 17, *wrong)
+
+
+def test_an_initializer_of_a_user_is_called():
+    """Numbers of the parent class, where a class of a user's changes them."""
+
+    class Half(fastinit.initializers.VarianceScaling):
+        kind = "half_for_test_quick"
+
+        def at(self, axes):
+            return fastinit.initializers.VarianceScaling.at(self, axes).rescaled(0.5)
+
+    whole = fastinit.initialize((4, 4), 17, fastinit.initializers.VarianceScaling(1.0, "fan_in", "normal"))
+    assert Half(1.0, "fan_in", "normal").recipe() is None
+    text = '{"kind": "half_for_test_quick", "scale": 1.0, "mode": "fan_in", "distribution": "normal"}'
+    for _ in range(2):
+        assert np.allclose(fastinit.initialize((4, 4), 17, text), whole / 2, rtol=1e-15, atol=0)
+
+
+def test_no_memory_is_the_long_ways_to_say():
+    """An error of numpy's own from inside the quick way."""
+    quick = _core.Quick(functions.normal.make, ("mean", "std"), 2)
+
+    def refuse(shape):
+        raise MemoryError
+
+    _core.recognize(empties={None: refuse})
+    try:
+        assert _core.fill_quickly(quick, ((4, 4), 17), {}) is None
+    finally:
+        _core.recognize(empties={None: np.empty})

@@ -14,7 +14,9 @@ from fastinit.initializers import Initializer
 
 STUB = ast.parse((ROOT / "fastinit" / "functions.pyi").read_text())
 DECLARED = {
-    node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef) and node.name != "as_initializer"
+    node.name: node
+    for node in STUB.body
+    if isinstance(node, ast.FunctionDef) and node.name not in ("as_initializer", "as_text")
 }
 """The last of the overloads, which has every argument."""
 ALIASES = {

@@ -32,8 +32,9 @@ PROGRAMS = {
     "rounding": ("20000",),
     "fma": ("200000",),
     "order": ("100000",),
+    "brief": ("0.3",),
 }
-"""The programs of tests/native, and their arguments."""
+"""The programs of tests/native, and their arguments; `intervals` is built for one level, for `make accuracy`."""
 
 TESTS = ("fill", "parts", "targets", "overlap", "threads", "summary")
 """Of tests/: test_NAME.py."""

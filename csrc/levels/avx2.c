@@ -230,7 +230,7 @@ static inline floats_t fma_floats(floats_t a, floats_t b, floats_t c) { return _
 static inline floats_t least_floats(floats_t a, floats_t b) { return _mm256_min_ps(a, b); }
 static inline floats_t floats_of(words_t x) { return _mm256_cvtepi32_ps(x); }
 static inline words_t float_words(floats_t x) { return _mm256_castps_si256(x); }
-static inline floats_t floats_toward_zero(words_t x) {
+static inline floats_t floats_of_31_bits(words_t x) {
     return least_floats(floats_of(x), all_floats(0x1.fffffep30f));
 }
 static inline floats_t infinite_below(floats_t x, floats_t t, float cut) {

@@ -198,7 +198,7 @@ static inline floats_t fma_floats(floats_t a, floats_t b, floats_t c) { return _
 static inline floats_t least_floats(floats_t a, floats_t b) { return _mm512_min_ps(a, b); }
 static inline floats_t floats_of(words_t x) { return _mm512_cvtepi32_ps(x); }
 static inline words_t float_words(floats_t x) { return _mm512_castps_si512(x); }
-static inline floats_t floats_toward_zero(words_t x) {
+static inline floats_t floats_of_31_bits(words_t x) {
     return _mm512_cvt_roundepi32_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 static inline floats_t infinite_below(floats_t x, floats_t t, float cut) {

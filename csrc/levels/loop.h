@@ -14,7 +14,8 @@
  *   all_weights(x), add, subtract, multiply, magnitude, flip(w, sign) = w xor sign
  *   fma_lanes(a, b, c) = a * b + c and fnma_lanes(a, b, c) = c - a * b, rounded once
  *   least(a, b) = a < b ? a : b, most(a, b) = a > b ? a : b, and nothing else where zeros or a NaN meet
- *   less(a, b) -> mask, choose(mask, yes, no), keep(mask, w) = mask ? w : +0, lanes_of(mask) = one bit a lane
+ *   less(a, b) -> mask, choose(mask, yes, no), keep(mask, w) = mask ? w : +0, either(mask, mask),
+ *   lanes_of(mask) = one bit a lane
  *   load_weights, store_weights from and to any address
  *   unit_steps(draw, factor) = factor * top53, centered_steps(draw, factor) = factor * centered_step, rounded once for
  *   a factor of 2^-1011 or more; top53_lanes, centered_odd_lanes: see splitmix64.h
@@ -37,7 +38,7 @@
  *   upper_words(a, b) -> words  of x and y, the upper halves of the draws but for the last bit, the first flipped
  *   upper_halves(x, y), float16_halves(x, y) -> line   of two words or floats
  *   distance_words(upper)       the upper 31 bits of |2k + 1 - 2^53|
- *   floats_toward_zero(words), of 31 bits: rounded to a float32 below 2^31
+ *   floats_of_31_bits(words)    rounded to a float32 below 2^31
  *   brief_floats(t)             z / q by 2^31 t
  *   infinite_below(x, t, cut)   x, but infinity where t < cut
  *   least_halves(a, b), select_halves(upper, above, below), by the first bits; unequal_halves(a, b), a bit each
@@ -268,7 +269,7 @@ enum { HAS_INTERVALS = true };
 FI_INLINE void interval_floats(fi_base base, words_t upper, const fi_spec *spec, floats_t *low, floats_t *high) {
     words_t distance = distance_words(upper), left = subtract_words(all_words(0x7FFFFFFF), distance);
     floats_t q = floats_of(distance), t = q;
-    if (base == FI_NORMAL) t = floats_toward_zero(left);
+    if (base == FI_NORMAL) t = floats_of_31_bits(left);
     if (base == FI_TRUNCATED_NORMAL) {
         t = fma_floats(floats_of(left), all_floats(spec->share), all_floats(spec->tail));
         t = least_floats(t, all_floats(0x1.fffffep30f));
@@ -277,7 +278,8 @@ FI_INLINE void interval_floats(fi_base base, words_t upper, const fi_spec *spec,
     *low = multiply_floats(base == FI_CENTERED_UNIFORM ? q : *low, all_floats(spec->step));
     *high = fma_floats(*low, all_floats(spec->wide), all_floats(spec->slack));
     if (base != FI_CENTERED_UNIFORM) *high = infinite_below(*high, t, FLOAT_CUT);
-    if (base == FI_TRUNCATED_NORMAL) *high = infinite_below(*high, q, 1); /* t can be 1 there, and a zero is +0 */
+    /* Near 0 the exact way's 1 - t has an absolute error, and it can be a zero, which is +0. */
+    if (base == FI_TRUNCATED_NORMAL) *high = infinite_below(*high, q, 0x1p14f);
 }
 
 /* Rounded to nearest, ties up: where both ends of an interval give one value, no tie lies within. */
@@ -330,7 +332,7 @@ static __attribute__((noinline)) void mend(char *tile, const unsure_t *unsure, u
         for (uint64_t bits = unsure->bits[i]; bits; bits &= bits - 1) {
             size_t j = (size_t)unsure->block[i] * length + (size_t)__builtin_ctzll(bits);
             uint64_t code = to_format(weight(mix64(x + j * step), spec), &formats[spec->dtype]);
-            memcpy(tile + j * itemsize, &code, itemsize);
+            memcpy(tile + j * itemsize, &code, itemsize); /* its lower bytes: vector levels are little-endian */
         }
     }
 }
@@ -393,9 +395,11 @@ enum { FI_EACH_BASE(BASE_NUMBER, ) };
 #undef BASE_NUMBER
 
 /* The short ways that there are. */
-#define IS_BRIEF(base, width)                                                           \
-    ((width) == 32 ? BASE_##base == BASE_normal || BASE_##base == BASE_truncated_normal \
-                   : (width) == 16 && HAS_INTERVALS && BASE_##base >= BASE_centered_uniform)
+#define IS_BRIEF(base, width)                                                                   \
+    ((width) == 32 ? BASE_##base == BASE_normal || BASE_##base == BASE_truncated_normal         \
+                   : (width) == 16 && HAS_INTERVALS &&                                          \
+                         (BASE_##base == BASE_centered_uniform || BASE_##base == BASE_normal || \
+                          BASE_##base == BASE_truncated_normal))
 
 #define DEFINE_FILL(base, number, dtype, width, type, ...)                                                        \
     enum { LINES_##base##_##dtype = LINES(base, type) };                                                          \

@@ -55,7 +55,7 @@ static void brief_ratios(const double *y, double *z) {
 }
 
 /* No branch: which side a weight lies on is not predicted. */
-static inline double select(uint64_t mask, double yes, double no) {
+static inline double chosen(uint64_t mask, double yes, double no) {
     return from_bits((bits_of(yes) & mask) | (bits_of(no) & ~mask));
 }
 
@@ -69,8 +69,8 @@ FI_INLINE uint64_t tail_of(fi_base base, uint64_t draw, const fi_spec *spec, dou
     }
     double k = (double)top53(draw);
     uint64_t below = 0 - (uint64_t)(k < spec->split);
-    double steps = 2 * select(below, k, (0x1p53 - 1) - k) + 1;
-    *t = select(below, spec->low_tail, spec->high_tail) + spec->width * steps;
+    double steps = 2 * chosen(below, k, (0x1p53 - 1) - k) + 1;
+    *t = chosen(below, spec->low_tail, spec->high_tail) + spec->width * steps;
     if (!(*t < 1)) *t = 1;
     return below & top;
 }
@@ -124,7 +124,7 @@ static __attribute__((noinline)) double weight_alone(uint64_t x, const fi_spec *
 }
 
 /* Whether a tie lies within the error of a brief weight. */
-static inline bool near_tie(fi_rounding r) {
+static inline bool is_unsure(fi_rounding r) {
     uint64_t half = UINT64_C(1) << (r.shift - 1), unit = 2 * half;
     return ((r.magnitude + half + FI_BRIEF_UNITS) & (unit - 1)) < 2 * FI_BRIEF_UNITS;
 }
@@ -149,7 +149,7 @@ enum { FI_EACH_BASE(BASE_NUMBER, ) };
             unsigned alone = brief ? eight_weights((fi_base)BASE_##base, x, step, spec, true, w)                  \
                                    : eight_exact_weights(x, step, spec, w);                                       \
             EACH {                                                                                                \
-                if (alone >> i & 1 || (brief && near_tie(before_rounding(w[i], &formats[number]))))               \
+                if (alone >> i & 1 || (brief && is_unsure(before_rounding(w[i], &formats[number]))))              \
                     w[i] = weight_alone(x + (uint64_t)i * step, spec);                                            \
                 *weights++ = ROUNDED(w[i], number, type);                                                         \
             }                                                                                                     \

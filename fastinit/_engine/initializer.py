@@ -206,7 +206,9 @@ class Distribution(Initializer):
 
     def recipe(self) -> _core.Recipe | None:
         """Return its own numbers: no shape changes them."""
-        return None if self.base is None else _core.Recipe(self.base, self.parameters)
+        if self.base is None or type(self).__module__ != f"{__package__}.distributions":
+            return None  # a class of a user's may draw in a way of its own
+        return _core.Recipe(self.base, self.parameters)
 
     def prepare(self, dtype: DType) -> _core.Spec | None:
         """Return what the kernel needs to draw into `dtype`; None where no kernel serves, and `values` does.

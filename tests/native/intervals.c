@@ -94,7 +94,17 @@ FI_TARGET_END
 int main(int count, char **words) {
     static const double cases[][FI_PARAMETERS] = {
         {0, 0.7, -2, 2, 0x1.74bcf82c9d860p-5, 0x1.74bcf82c9d860p-5, 0x1.e8b4307d3627ap-54, 0x1p52},
-        {0, 1.9, -1, 1, 0x1.44ed0bb7cb20bp-2, 0x1.44ed0bb7cb20bp-2, 0x1.5d897a241a6fap-54, 0x1p52}};
+        {0, 1.9, -1, 1, 0x1.44ed0bb7cb20bp-2, 0x1.44ed0bb7cb20bp-2, 0x1.5d897a241a6fap-54, 0x1p52},
+        {0, 8000.0, -0x1.41205bc01a36ep-10, 0x1.41205bc01a36ep-10, 0x1.ff7fe39e449b6p-1, 0x1.ff7fe39e449b6p-1,
+         0x1.0038c376c9492p-63, 0x1.0000000000000p+52},
+        {0, 7000.0, -0x1.89374bc6a7efap-9, 0x1.89374bc6a7efap-9, 0x1.fec6426e462f7p-1, 0x1.fec6426e462f7p-1,
+         0x1.39bd91b9d08e7p-62, 0x1.0000000000000p+52},
+        {0, 3.0, -0x1.47ae147ae147bp-7, 0x1.47ae147ae147bp-7, 0x1.fbea36d462e24p-1, 0x1.fbea36d462e24p-1,
+         0x1.05724ae747707p-60, 0x1.0000000000000p+52},
+        {0, 0.02, -0x1.ccccccccccccdp+1, 0x1.ccccccccccccdp+1, 0x1.4dacc61ea1d42p-12, 0x1.4dacc61ea1d42p-12,
+         0x1.ffd64a673c2bcp-54, 0x1.0000000000000p+52},
+        {0, 1.0, -0x1.0000000000000p+3, 0x1.0000000000000p+3, 0x1.669d2c90d55cep-50, 0x1.669d2c90d55cep-50,
+         0x1.ffffffffffff5p-54, 0x1.0000000000000p+52}};
     static const double scales[] = {1, 1.1, 1.99, 0.02};
     uint32_t stride = count > 1 ? (uint32_t)atol(words[1]) : 1;
     fp_state host = fp_enter();
@@ -104,7 +114,8 @@ int main(int count, char **words) {
         good = good && all_contained(FI_CENTERED_UNIFORM, centered, stride);
         good = good && all_contained(FI_NORMAL, normal, stride);
     }
-    for (int i = 0; i < 2; i++) good = good && all_contained(FI_TRUNCATED_NORMAL, cases[i], stride);
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+        good = good && all_contained(FI_TRUNCATED_NORMAL, cases[i], stride);
     fp_leave(host);
     return good ? 0 : 1;
 }
