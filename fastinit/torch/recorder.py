@@ -445,14 +445,18 @@ def can_hold(tensor: Tensor, distribution: Distribution) -> bool:
 
 
 def write_drawn(
-    target: Tensor, distribution: Distribution, state: int, place: tuple[tuple[int, ...], Box] | None = None
+    target: Tensor,
+    distribution: Distribution,
+    state: int,
+    place: tuple[tuple[int, ...], Box] | None = None,
+    threads: int | None = None,
 ) -> None:
     """Fill a tensor's memory from the stream at `state`; `place` is its whole's shape and its box there."""
     shape, box = (tuple(target.shape), None) if place is None else place
     index = None if box is None or box == whole_box(shape) else tuple(slice(*r) for r in box)
     mode = torch.inference_mode() if target.is_inference() else torch.no_grad()
     with mode, writing(target) as (array, dtype):
-        fill(state, shape, distribution, dtype, array, index)
+        fill(state, shape, distribution, dtype, array, index, threads)
 
 
 def _tensor_at(storage: Any, region: Region) -> Tensor:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
 
 from .._engine.checks import as_u64
+from .._engine.cpus import default_threads
 from .._engine.dtypes import DType, named_dtype
 from .._engine.given import Given, digest_of
 from .._engine.streams import stream_state
+from .._engine.threads import in_order
 from ..errors import PlanError
 from ..plan import Plan, PlannedTensor
 from ..views.table import Table, counted, notebook
@@ -135,9 +139,19 @@ class Recording:
         chosen = [tensor.tensor for tensor in self._all() if tensor.distribution is not None]
         recorder.settle_all(chosen)
         advise_huge_pages(chosen)
-        for tensor in self._all():
-            if tensor.distribution is not None and not tensor.tensor.is_meta:
-                write_drawn(tensor.tensor, tensor.distribution, stream_state(recorder.seed, tensor.stream))
+        drawn = [tensor for tensor in self._all() if tensor.distribution is not None and not tensor.tensor.is_meta]
+        apart, whole = _apart(drawn)
+
+        def fill(tensor: Resolved, threads: int | None = None) -> None:
+            assert tensor.distribution is not None
+            write_drawn(
+                tensor.tensor, tensor.distribution, stream_state(recorder.seed, tensor.stream), threads=threads
+            )
+
+        for tensor in whole:
+            fill(tensor)
+        for _ in in_order(partial(fill, threads=1), apart, count=default_threads()):
+            pass
 
     def _all(self) -> Iterator[Resolved]:
         return (tensor for tensors in self._tensors for tensor in tensors)
@@ -163,6 +177,30 @@ class Recording:
 
     def __repr__(self) -> str:
         return f"<Recording: {self}>"
+
+
+_LARGE = 1 << 24
+"""Weights of a tensor that is worth all threads; smaller ones are filled side by side, a thread each."""
+
+
+def _apart(drawn: list[Resolved]) -> tuple[list[Resolved], list[Resolved]]:
+    """Return the tensors to be filled side by side, large ones first so that none is last alone, and the others.
+
+    Threads that fault in one tensor together wait for each other at its pages, and all for the last of them. What
+    shares memory is filled in its order, and what a mode of this thread watches (the block around this one) on it.
+    """
+    if torch._C._len_torch_dispatch_stack():
+        return [], drawn
+    held = Counter(address_of(tensor.tensor) for tensor in drawn)
+    alone = [
+        tensor
+        for tensor in drawn
+        if held[address_of(tensor.tensor)] == 1
+        and tensor.tensor.device.type == "cpu"
+        and tensor.tensor.numel() < _LARGE
+    ]
+    chosen = set(map(id, alone))
+    return sorted(alone, key=lambda each: -each.tensor.numel()), [t for t in drawn if id(t) not in chosen]
 
 
 def drawn_first(recorder: Recorder, models: list[Module]) -> tuple[list[Module], int]:
