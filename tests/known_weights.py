@@ -20,6 +20,15 @@ ABOVE_MINUS_ONE = tuple(
 )
 
 
+WITHIN_TWO = tuple(map(float.fromhex, ("0x1.74bcf82c9d860p-5",) * 2 + ("0x1.e8b4307d3627ap-54", "0x1p52")))
+
+
+def truncated_weight_around_0(draw, form):
+    bound = reference.smallest_at_least(0.7 * -2.0, form)
+    weight = reference.narrowed(0.7 * reference_quantile.near(draw >> 11, -2.0, 2.0, WITHIN_TWO), form)
+    return min(max(weight, bound), -bound)
+
+
 def truncated_weight(draw, form):
     weight = 0.3 + 0.7 * reference_quantile.near(draw >> 11, -1.0, math.inf, ABOVE_MINUS_ONE)
     return max(reference.narrowed(weight, form), reference.smallest_at_least(0.3 + 0.7 * -1.0, form))
@@ -31,8 +40,11 @@ KNOWN = {
     "centered_uniform": lambda draw, form: reference.centered_weight(draw, 1.3, form),
     "normal": lambda draw, form: reference.narrowed(reference_quantile.normal(draw >> 11, 0.3, 0.7), form),
     "truncated_normal": truncated_weight,
+    "normal_around_0": lambda draw, form: reference.narrowed(reference_quantile.normal(draw >> 11, 0.0, 0.7), form),
+    "truncated_normal_around_0": truncated_weight_around_0,
 }
-"""base -> the weight of a draw, with the parameters of csrc/selftest.c; in the order of csrc/fastinit.h."""
+"""base -> the weight of a draw, with the parameters of csrc/selftest.c; in the order of csrc/fastinit.h. Around 0
+narrow weights take the short ways of csrc/brief.h."""
 
 
 def fnv1a(words):
