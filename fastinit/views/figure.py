@@ -164,7 +164,7 @@ def label_ends(axes: Axes, labels: Mapping[str, Line2D]) -> None:
         )
 
 
-_LONGEST = 47  # characters of a label in one line
+_LONGEST = 48  # characters of a label in one line
 
 
 def _end(axes: Axes, line: Line2D) -> tuple[float, float]:
