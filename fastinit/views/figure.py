@@ -6,6 +6,8 @@ changes, and no window opens.
 
 from __future__ import annotations
 
+import base64
+import html
 import io
 import itertools
 import os
@@ -212,13 +214,24 @@ def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
     OSError
         If the file cannot be written; what was at `path` is as before.
     """
-    suffix = format_of(path)
+    write_file(path, _content(drawing, format_of(path)))
+
+
+def image(drawing: Figure) -> str:
+    """Return a drawing as an ``<img>`` of a notebook, on white; its message is the text in its place."""
+    address = base64.b64encode(_content(drawing, ".svg")).decode()
+    text = html.escape(" ".join(drawing.get_suptitle().split()))
+    return f'<img alt="{text}" src="data:image/svg+xml;base64,{address}" style="max-width: 100%">'
+
+
+def _content(drawing: Figure, suffix: str) -> bytes:
+    """Return a drawing's file."""
     content = io.BytesIO()
     with style():
         # without a date, so that the same drawing gives the same bytes
         metadata = {"Date": None} if suffix == ".svg" else None
         drawing.savefig(content, format=suffix[1:], metadata=metadata)
-    write_file(path, content.getvalue())
+    return content.getvalue()
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
