@@ -147,17 +147,17 @@ def label_ends(axes: Axes, labels: Mapping[str, Line2D]) -> None:
         leader = {
             "arrowstyle": "-",
             "color": colour,
-            "linewidth": 0.6,
+            "linewidth": 0.8,
+            "linestyle": ":",
             "shrinkA": 0,
             "shrinkB": 0,
-            "relpos": (0, 0.5),
         }
         axes.annotate(
             "\n".join(lines),
             ends[text],
             (1.03, level),
             "axes fraction",
-            arrowprops=leader,
+            arrowprops={**leader, "relpos": (0, 0.5)},  # dotted: no data
             annotation_clip=False,
             va="center",
             fontsize=8,
