@@ -39,7 +39,7 @@ def drawing(result: Diagnosis) -> Figure:
         columns = min(_COLUMNS, len(shown))
         rows = -(-len(shown) // columns)
         figure = figures.new_figure(2.8 * max(columns, 2), 1.2 + 2.2 * rows)
-        figures.message(figure, message(result))
+        figures.message(figure, _message(result))
         cells = figure.subplots(rows, columns, squeeze=False).ravel()
         for cell, (tensor, measured) in zip(cells, shown, strict=False):
             _draw(cell, tensor, measured, _WRONG if tensor.name in wrong else _GOOD)
@@ -50,7 +50,7 @@ def drawing(result: Diagnosis) -> Figure:
     return figure
 
 
-def message(result: Diagnosis) -> str:
+def _message(result: Diagnosis) -> str:
     """Return what the drawing says: how many tensors are wrong, and how."""
     kinds: dict[str, set[str]] = {}
     for finding in result.findings:
@@ -100,7 +100,7 @@ def page(result: Diagnosis) -> str:
     parts: list[html.Part] = [*result.conclusions(), *result.tables()]
     if any(tensor.measured for tensor in result.tensors):
         caption = (
-            f"{message(result)}. Measured: the density of each tensor's weights (all, or an evenly spread sample "
+            "Measured: the density of each tensor's weights (all, or an evenly spread sample "
             "of 8,192), first of the tensors found wrong, in colour, then of the largest. Expected: the curve is "
             "the density the plan draws from; dashed lines are one standard deviation of a rule either side of 0."
         )

@@ -27,7 +27,7 @@ _PLACES = {"better": 1, "level": 0, "worse": None}
 def comparison_figure(result: StartComparison) -> Figure:
     """Draw accuracy over the reference's by seed, dead and similar units before and after, and losses."""
     drawing = figures.new_figure(9.0, 7.4)
-    figures.message(drawing, message(result))
+    figures.message(drawing, _message(result))
     grid = drawing.add_gridspec(2, 3, height_ratios=(1.2, 1), width_ratios=(1.6, 1, 1))
     differences = drawing.add_subplot(grid[0, 0])
     dead, cosines = (drawing.add_subplot(grid[0, column], sharey=differences) for column in (1, 2))
@@ -46,7 +46,7 @@ def comparison_figure(result: StartComparison) -> Figure:
     return drawing
 
 
-def message(result: StartComparison) -> str:
+def _message(result: StartComparison) -> str:
     """Return what the drawing says: which starts the reference beats whatever the seed, and which it does not."""
     names: dict[str, list[str]] = {standing: [] for standing in _PLACES}
     for start in result.starts:
@@ -108,7 +108,7 @@ def comparison_page(result: StartComparison) -> str:
             "images in the same order, and starts that differ in scale alone have the same draws.",
             pages.Figure(
                 result.figure(),
-                f"{message(result)} Measured: a point a seed; the hidden units and the losses are means over the "
+                f"Measured: a point a seed; the hidden units and the losses are means over the "
                 f"seeds. Grey: worse than {REFERENCE} with every seed. The axis of differences is linear from -10 "
                 "to 10 and logarithmic beyond. A dead unit is 0 for every training image. No cosine is drawn "
                 "where the weights are zero.",

@@ -40,7 +40,7 @@ def drawing(runs: Sequence[Propagation]) -> Figure:
     held = [run for run in runs if run.holds or len(runs) == 1]
     with figures.style():
         figure = figures.new_figure(8.5, 0.8 + 3 * max(2.2, 0.5 + 0.17 * len(runs)))
-        figures.message(figure, message(runs))
+        figures.message(figure, _message(runs))
         panels: Sequence[Axes] = figure.subplots(3, 1)
         deepest = max(run.stack.layers for run in runs)
         for axes, (title, ylabel) in zip(panels, _PANELS, strict=True):
@@ -65,7 +65,7 @@ def drawing(runs: Sequence[Propagation]) -> Figure:
     return figure
 
 
-def message(runs: Sequence[Propagation]) -> str:
+def _message(runs: Sequence[Propagation]) -> str:
     """Return what the drawing says: the verdict on a network, or which of several hold."""
     if len(runs) == 1:
         return f"{runs[0].stack.name}: {runs[0].verdict}"
@@ -158,7 +158,7 @@ def page(title: str, runs: Sequence[Propagation], result: Result) -> str:
             f"1), in networks at their start: {runs[0].sample}.",
             html.Figure(
                 result.figure(),
-                f"{message(runs)}. Lines: measured, the median over the seeds; the tint spans all of them. "
+                "Lines: measured, the median over the seeds; the tint spans all of them. "
                 "Circles: what theory expects of an infinitely wide network, whose inputs keep equal lengths. "
                 "Colours, markers and bold names: every panel's verdict is good; grey: one is not. A magnitude is "
                 "said to hold from 0.5 to 2; below 2**-8 of the magnitude a spread is too small to tell inputs "

@@ -114,6 +114,11 @@ def message(drawing: Figure, text: str) -> None:
     drawing.suptitle(lines, x=0.01, ha="left", weight="bold", fontsize="large", parse_math=False)
 
 
+def message_of(drawing: Figure) -> str:
+    """Return a drawing's message as one line; empty where it has none."""
+    return " ".join(drawing.get_suptitle().split())
+
+
 _CHARACTERS = 10  # of a message in an inch
 
 
@@ -144,20 +149,12 @@ def label_ends(axes: Axes, labels: Mapping[str, Line2D]) -> None:
     levels = _spread([ends[text][1] for text in ordered], [line_height * len(lines) for lines in texts])
     for text, lines, level in zip(ordered, texts, levels, strict=True):
         colour = labels[text].get_color()
-        leader = {
-            "arrowstyle": "-",
-            "color": colour,
-            "linewidth": 0.8,
-            "linestyle": ":",
-            "shrinkA": 0,
-            "shrinkB": 0,
-        }
         axes.annotate(
             "\n".join(lines),
             ends[text],
             (1.03, level),
             "axes fraction",
-            arrowprops={**leader, "relpos": (0, 0.5)},  # dotted: no data
+            arrowprops={**_LEADER, "color": colour},
             annotation_clip=False,
             va="center",
             fontsize=8,
@@ -166,6 +163,7 @@ def label_ends(axes: Axes, labels: Mapping[str, Line2D]) -> None:
         )
 
 
+_LEADER = {"arrowstyle": "-", "linestyle": ":", "linewidth": 0.8, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 0}
 _LONGEST = 48  # characters of a label in one line
 
 
@@ -220,7 +218,7 @@ def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
 def image(drawing: Figure) -> str:
     """Return a drawing as an ``<img>`` of a notebook, on white; its message is the text in its place."""
     address = base64.b64encode(_content(drawing, ".svg")).decode()
-    text = html.escape(" ".join(drawing.get_suptitle().split()))
+    text = html.escape(message_of(drawing))
     return f'<img alt="{text}" src="data:image/svg+xml;base64,{address}" style="max-width: 100%">'
 
 

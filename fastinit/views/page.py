@@ -50,7 +50,8 @@ class Figure:
     drawing : matplotlib.figure.Figure
         Becomes an SVG element of the page.
     caption : str
-        Says which part of the drawing is measured, and which is only expected.
+        Says which part of the drawing is measured, and which is only expected. On the page the drawing's message
+        comes first: a phone shows a wide drawing in part only.
     """
 
     drawing: Drawing
@@ -157,7 +158,8 @@ def _part(part: Part, number: int) -> str:
         return _scroller(part.caption, part.html(), f'id="table-{number}" ')
     if isinstance(part, Figure):
         drawing = _scroller(f"Figure {number}", _svg(part.drawing, f"figure-{number}"))
-        caption = f'<figcaption id="figure-{number}"><b>Figure {number}.</b> {markup(part.caption)}</figcaption>'
+        title = f"Figure {number}. {figures.message_of(part.drawing)}".rstrip(". ")
+        caption = f'<figcaption id="figure-{number}"><b>{markup(title)}.</b> {markup(part.caption)}</figcaption>'
         return f"<figure>\n{drawing}{caption}\n</figure>\n"
     return f"<p>{markup(part)}</p>\n"
 

@@ -352,6 +352,9 @@ def test_a_printed_page_is_whole(visit, every_part):
         "all => all.map(region => getComputedStyle(region)).map(style => [style.overflow, style.maxHeight])"
     )
     assert found == [["visible", "none"]] * 5
+    buttons = page.locator("th button")
+    shown = buttons.evaluate_all("all => [...new Set(all.map(button => getComputedStyle(button).display))]")
+    assert shown == ["contents"], "Chromium repeats no head of a table that has boxes such as buttons in it"
 
 
 def test_without_scripts_the_page_is_whole_and_promises_nothing(visit, every_part):
