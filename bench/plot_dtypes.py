@@ -2,19 +2,18 @@
 
 import sys
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
 from peers import DTYPES
 from results import Work, machine_of, works
 
 from fastinit.cli.timing import MIX, STORES
+from fastinit.views import figure as figures
 
 BASES = ("uniform", "normal")
 STYLES = {
-    "numpy": ("#d9730d", "s"),
-    "torch": ("#6940a5", "^"),
-    "MKL": ("#448361", "D"),
-    "fastinit": ("#0b6e99", "o"),
+    "fastinit": figures.emphasis(0),
+    "numpy": figures.emphasis(1),
+    "torch": figures.emphasis(2),
+    "MKL": figures.emphasis(None) | {"marker": "v", "markersize": 4},
 }
 
 
@@ -34,13 +33,13 @@ def draw(axes, base: str, by_dtype: dict[str, Work]) -> None:
         limit = max(filter(None, (work.ns_a_weight(name) for name in (STORES, MIX))), default=None)
         if limit:
             label = "limit: stores or mix" if place == 0 else None
-            axes.hlines(limit, place - 0.4, place + 0.4, color="#37352f", linewidth=2, label=label)
-    for name, (colour, marker) in STYLES.items():
+            axes.hlines(limit, place - 0.4, place + 0.4, color=figures.ink(), linewidth=2, label=label)
+    for name, style in STYLES.items():
         points = [
             (at, work.ns_a_weight(name)) for at, work in enumerate(by_dtype.values()) if name in work.seconds
         ]
         if points:
-            axes.plot(*zip(*points, strict=True), color=colour, marker=marker, label=name, linewidth=0.8)
+            axes.plot(*zip(*points, strict=True), label=name, **style | {"linewidth": 0.8})
     axes.set(title=base, yscale="log", ylabel="ns a weight, one thread")
     axes.set_xticks(range(len(by_dtype)), [dtype.replace("_", "\n") for dtype in by_dtype])
     axes.grid(True, axis="y", which="both", alpha=0.2)
@@ -48,18 +47,16 @@ def draw(axes, base: str, by_dtype: dict[str, Work]) -> None:
 
 def main(results: str, picture: str) -> None:
     """Draw a panel a distribution."""
-    mpl.rcParams |= {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "fastinit",
-    }  # small, and the same from the same results
-    figure = Figure(figsize=(10, 4.5), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    for axes, base in ((left, BASES[0]), (right, BASES[1])):
-        draw(axes, base, fills(results, base))
-    right.set_ylabel("")
-    left.legend(fontsize="small")
-    figure.suptitle(machine_of(results), fontsize="small")
-    figure.savefig(picture, metadata={"Date": None} if picture.endswith(".svg") else None)
+    with figures.style():
+        figure = figures.new_figure(10, 4.5)
+        figures.message(figure, "Time a weight by dtype, beside what no fill can beat on this machine")
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, base in ((left, BASES[0]), (right, BASES[1])):
+            draw(axes, base, fills(results, base))
+        right.set_ylabel("")
+        left.legend(fontsize=8)
+        figure.supxlabel(machine_of(results), fontsize=8)
+    figures.save(figure, picture)
 
 
 if __name__ == "__main__":

@@ -121,3 +121,34 @@ def test_the_picture_of_dtypes_has_the_limit_and_the_contestants(bench, tmp_path
     assert [
         word for word in ("bfloat16", "fastinit", "limit: stores or mix", "uniform", "normal") if word not in drawn
     ] == []
+
+
+def test_the_picture_of_sizes_is_of_gigabytes_a_second_and_names_the_machine(bench, tmp_path):
+    """Seconds on a logarithmic axis show only that more takes longer; and of which machine?"""
+    peer("matplotlib")
+    run, picture = tmp_path / "run.json", tmp_path / "sizes.svg"
+    bench("--mib=1", "--benchmark-min-rounds=1", "-k", "sizes and (10 or 12)", f"--benchmark-json={run}",
+          folder=BENCH / "bench_memory.py")  # fmt: skip
+    content = json.loads(run.read_text())
+    for case in content["benchmarks"]:  # 2 GB/s at 2**10, 4 at 2**12, twice as fast with two threads
+        nbytes = int(case["group"].removeprefix("size "))
+        speed = (2 if nbytes == 2**10 else 4) * (2 if "2 threads" in case["extra_info"]["contestant"] else 1)
+        case["stats"]["median"] = nbytes / speed / 1e9
+    run.write_text(json.dumps(content))
+    made = run_python(str(BENCH / "plot_sizes.py"), str(run), str(picture), env={"PYTHONPATH": str(ROOT)})
+    assert made.returncode == 0, made.stderr
+    drawn = re.sub(r"\s+", " ", picture.read_text())
+    machine = content["machine_info"]["fastinit"]
+    for words in ("at most 8 GB/s, resident, 2 threads, at 4 KiB", "GB/s of a whole call", "fresh, default",
+                  "libc memset", machine["cpu"], f"{machine['cpus']} CPUs"):  # fmt: skip
+        assert words in drawn, words
+
+
+def test_a_file_without_sizes_says_how_to_measure_them(bench, tmp_path):
+    peer("matplotlib")
+    bench("--benchmark-min-rounds=3", f"--benchmark-json={tmp_path / 'run.json'}")
+    made = run_python(
+        str(BENCH / "plot_sizes.py"), str(tmp_path / "run.json"), "x.svg", env={"PYTHONPATH": str(ROOT)}
+    )
+    assert made.returncode == 1
+    assert "-k sizes --benchmark-json" in made.stderr

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from xml.etree import ElementTree
 
 import pytest
 
@@ -125,27 +124,69 @@ def test_a_page_holds_the_drawing_every_network_and_every_claim(lessons):
     assert all(table.html() in lessons._repr_html_() for table in lessons.tables())
 
 
-def test_the_drawing_shows_each_network_its_expectation_and_the_band(lessons, tmp_path):
+def drawn_lines(axes):
+    """The measured line of each network, by its label without the reason."""
+    return {text.get_text().replace("\n", " "): text for text in axes.texts if text.arrow_patch is not None}
+
+
+def test_the_drawing_shows_each_network_its_expectation_and_its_name(lessons):
     drawing = lessons.figure()
-    for axis in drawing.axes:
-        assert axis.get_yscale() == "log"
-        solid = [line for line in axis.lines if line.get_linestyle() == "-"]
-        assert len(solid) == len(lessons.runs)
-        dashed = [line for line in axis.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
-        assert len(dashed) == sum(run.activations.expected is not None for run in lessons.runs) == 13
-    kaiming_line = next(line for line in drawing.axes[0].lines if line.get_label() == "kaiming_normal + relu")
+    for axes in drawing.axes:
+        assert axes.get_yscale() == "log"
+        assert len([line for line in axes.lines if line.get_linestyle() == "-"]) == len(lessons.runs)
+        circles = [line for line in axes.lines if line.get_linestyle() == "None"]
+        assert len(circles) == sum(run.activations.expected is not None for run in lessons.runs) == 13
+        assert {line.get_markerfacecolor() for line in circles} == {"none"}, "seen on a line that they lie on"
+        labels = drawn_lines(axes)
+        assert len(labels) == len(lessons.runs)
+        for run in lessons.runs:
+            (label,) = [text for name, text in labels.items() if name.split(", x ")[0].startswith(run.stack.name)][
+                :1
+            ]
+            assert (label.get_fontweight() == "bold") is run.holds
     run = next(run for run in lessons.runs if run.stack.name == "kaiming_normal + relu")
-    assert list(kaiming_line.get_ydata()) == [size / run.activations.median[0] for size in run.activations.median]
-    figures.save(lessons.figure(), tmp_path / "signals.svg")
-    texts = {element.text for element in ElementTree.parse(tmp_path / "signals.svg").iter() if element.text}
-    assert {"magnitude", "inputs told apart", "gradients", "expected"} <= texts
-    bare, normed = (
-        line
-        for line in drawing.axes[0].lines
-        if line.get_label().startswith("x + f(") and "res" not in line.get_label()
-    )
-    assert bare.get_ydata()[-1] > 1e3
-    assert 4 < normed.get_ydata()[-1] < 6, "the bare stream and the normalized one are both drawn"
+    measured = [size / run.activations.median[0] for size in run.activations.median]
+    (line,) = [line for line in drawing.axes[0].lines if list(line.get_ydata()) == measured]
+    assert line.get_color() == figures.PALETTE[0]
+    assert line.get_marker() in figures.MARKERS
+    solid = [line for line in drawing.axes[0].lines if line.get_linestyle() == "-"]
+    streams = {
+        run.stack.norm: line
+        for run, line in zip(lessons.runs, solid, strict=True)
+        if run.stack.residual and not run.holds
+    }
+    assert streams[None].get_ydata()[-1] > 1e3
+    assert 4 < streams["layer"].get_ydata()[-1] < 6, "the bare stream and the normalized one are both drawn"
+
+
+def test_the_drawing_alone_says_which_start_holds_and_why_the_others_do_not(lessons):
+    """The one start that holds was drawn grey on a grey band, its name in a legend far below."""
+    drawing = lessons.figure()
+    title = drawing.get_suptitle().replace("\n", " ")
+    assert title.startswith("Of 14 networks these hold: kaiming_normal + relu; x + f(LayerNorm(x))")
+    assert "xavier" not in title
+    magnitudes, inputs, gradients = map(drawn_lines, drawing.axes)
+    assert "N(0, std 1) + relu, x 15.9 a layer" in magnitudes
+    assert "xavier_normal + sigmoid" in magnitudes, "its magnitude holds"
+    assert "xavier_normal + sigmoid, one output from layer 5" in inputs
+    assert "constant 0.001953 + relu, all units are one" in inputs
+    assert any(name.startswith("xavier_normal + sigmoid, x 0.2") for name in gradients)
+    assert drawing.axes[2].xaxis_inverted(), "gradients go from the last layer to the input"
+
+
+def test_what_is_drawn_of_inputs_is_what_the_verdict_asks(lessons):
+    """A line in the tinted zone and a verdict that inputs can be told apart would contradict each other."""
+    lines = [line for line in lessons.figure().axes[1].lines if line.get_linestyle() == "-"]
+    for run, line in zip(lessons.runs, lines, strict=True):
+        below = [layer for layer, share in enumerate(line.get_ydata()) if share < run.NEAREST]
+        assert (below[0] if below else None) == run.lost
+
+
+def test_a_drawing_of_one_network_is_about_it():
+    """A single network that fails was grey: nothing in its picture was looked at."""
+    drawing = propagate("relu", "xavier_normal", 10, 16, inputs=8, seeds=2).figure()
+    assert drawing.get_suptitle().startswith("xavier_normal + relu: magnitude shrinks")
+    assert drawing.axes[0].lines[0].get_color() == figures.PALETTE[0]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import os
 import numpy as np
 import pytest
 from conftest import run
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 from safetensors.numpy import save_file
 
 import fastinit
@@ -90,7 +92,14 @@ def test_the_views_show_every_tensor_and_every_finding(tmp_path):
         assert word in page
     assert "a.w" in found._repr_html_()
     figures.save(found.figure(), tmp_path / "w.svg")
-    assert "good.w" in (tmp_path / "w.svg").read_text()
+    drawn = (tmp_path / "w.svg").read_text()
+    for word in ("good.w", "Wrong in 2 of 3 tensors: ", "equal (2)", ">weight<", ">density ("):
+        assert word in drawn, "names, a message and labels of the axes"
+    cells = {axes.get_title(loc="left").split("\n")[0]: axes for axes in found.figure().axes}
+    assert {name: axes.patches[0].get_facecolor()[:3] for name, axes in cells.items()} == {
+        "a.w": to_rgb(figures.PALETTE[1]), "b.w": to_rgb(figures.PALETTE[1]), "good.w": to_rgb(figures.MUTED),
+    }  # fmt: skip
+    assert min(text.get_fontsize() for text in found.figure().findobj(Text)) >= 9
     assert len(found.tables()) == 2
     assert "nan" not in "\n".join(found.lines())
 

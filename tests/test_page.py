@@ -58,6 +58,16 @@ def test_what_a_stranger_wrote_stays_text():
     assert not list(tree.iter("img"))
 
 
+def test_a_caption_begins_with_the_message_of_its_drawing():
+    """A phone shows a wide drawing in part: the rest of its title was out of sight."""
+    figure = drawing()
+    with figures.style():
+        figures.message(figure, "one thing " * 12)
+    tree = parsed(html.page("t", [Figure(figure, "how to read it")]))
+    assert tree.findtext(".//figcaption/b") == f"Figure 1. {'one thing ' * 12}".rstrip() + "."
+    assert tree.find(".//figcaption/b").tail == " how to read it"
+
+
 def test_nothing_is_fetched():
     text = html.page("t", parts())
     assert not re.findall(r"https?:|@import|[^:]//", text.replace("\n// ", "\n"))

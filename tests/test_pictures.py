@@ -1,12 +1,17 @@
 """The tool behind `make pictures`: it writes every view, always the same bytes; git keeps the pictures shown."""
 
+import base64
 import importlib.util
 import re
+import sys
 
+import html5lib
 import pytest
 from conftest import ROOT
-from page_parts import drawing, parts
+from page_parts import HOSTILE, drawing, parts
 
+from fastinit.lessons import check_claims, learner_report
+from fastinit.views import figure as figures
 from fastinit.views import page as html
 from fastinit.views.result import Result
 
@@ -58,6 +63,53 @@ def test_a_missing_view_says_whose_it_is():
 def test_a_listed_result_is_written_with_all_its_views(tool, tmp_path, name, views):
     """The other three take minutes; their drawings and pages have tests of their own."""
     assert len(tool.write(name, tool.RESULTS[name](), tmp_path)) == views
+
+
+def shown(result):
+    """What a notebook gets: the drawings in it, as bytes by their texts, and the tables."""
+    text = result._repr_html_()
+    images = re.findall(r'<img alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]*)"', text)
+    return {alt: base64.b64decode(data) for alt, data in images}, text.count("<table>")
+
+
+def test_a_notebook_shows_the_drawing_above_the_tables(tmp_path):
+    """A notebook showed numbers only."""
+    report = learner_report()
+    images, tables = shown(report)
+    ((alt, drawn),) = images.items()
+    assert alt == report.figure().get_suptitle().replace("\n", " ")
+    figures.save(report.figure(), tmp_path / "d.svg")
+    assert drawn == (tmp_path / "d.svg").read_bytes()
+    assert tables == len(report.tables())
+
+
+@pytest.mark.parametrize("name", ["trace", "diagnose"])
+def test_every_result_with_a_drawing_shows_it_in_a_notebook(tool, name):
+    result = tool.RESULTS[name]()
+    images, tables = shown(result)
+    assert len(images) == 1
+    assert tables == len(result.tables())
+
+
+def test_without_matplotlib_a_notebook_shows_the_tables(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert shown(learner_report()) == ({}, 1)
+
+
+def test_without_a_drawing_a_notebook_shows_the_tables():
+    images, tables = shown(check_claims())
+    assert images == {}
+    assert tables > 1
+
+
+def test_the_text_of_a_notebooks_drawing_is_text():
+    """A tensor's name may be part of a drawing's message."""
+    figure = drawing()
+    with figures.style():
+        figures.message(figure, HOSTILE)
+    text = figures.image(figure)
+    assert text.count("<") == 1
+    assert html5lib.parseFragment(text, namespaceHTMLElements=False)[0].get("alt") == HOSTILE
 
 
 KEPT = sorted(re.findall(r"^!/docs/(pictures/.*)$", (ROOT / ".gitignore").read_text(), re.MULTILINE))

@@ -330,7 +330,7 @@ def test_the_figure_shows_every_count_and_the_depth_table():
         assert [bar.get_x() for bar in axes.patches] == list(populations.EDGES[:-1])
         assert p.kind in axes.get_title(loc="left")
         assert "measured" in axes.get_title(loc="left")
-    assert "expected, not measured" in table.get_title()
+    assert "expected, not measured" in table.get_title(loc="left")
     cells = {place: cell.get_text().get_text() for place, cell in table.tables[0].get_celld().items()}
     assert [cells[0, column] for column in range(3)] == ["zero", "oversized", "xavier"]
     assert [[cells[row, column] for row in range(1, 6)] for column in range(3)] == [

@@ -13,6 +13,7 @@ from fastinit.lessons import network, training
 from fastinit.lessons.digits import Digits, load_digits
 from fastinit.lessons.network import measure, read_parameters
 from fastinit.lessons.training import STARTS, compare_starts, train_digits
+from fastinit.views import figure as figures
 
 SIZES = (784, 10, 10)
 
@@ -233,17 +234,33 @@ def test_facts_are_json_and_complete(compared):
     assert facts["starts"]["zero"]["cosine"] == [[None] * 3] * 2
 
 
-def test_the_figure_has_a_band_around_every_curve(compared):
-    losses, accuracies, dead, cosines = compared.figure().axes
-    for axes, quantity in ((losses, "loss"), (accuracies, "accuracy")):
-        for line, band, start in zip(axes.lines, axes.collections, compared.starts, strict=True):
-            curve = start.curve(quantity)
-            np.testing.assert_allclose(line.get_ydata(), curve.mean(axis=0))
-            heights = band.get_paths()[0].vertices[:, 1]
-            assert (heights.min(), heights.max()) == (curve.min(), curve.max())
-    assert [bar.get_width() for bar in dead.patches[:9]] == [s.curve("dead")[:, 0].mean() for s in compared.starts]
-    assert len(cosines.patches) == 18
-    assert [text.get_text() for text in dead.get_yticklabels()] == [start.name for start in compared.starts]
+def test_the_figure_has_the_difference_of_every_seed(compared):
+    """Nine overlapping bands hid that seeds differ more than the good starts do."""
+    drawing = compared.figure()
+    differences, dead, cosines, losses = drawing.axes
+    accuracy = {start.name: start.curve("accuracy")[:, -1] for start in compared.starts}
+    rows = [line for line in differences.lines if line.get_linestyle() == "None"]
+    for place, (row, (name, reached)) in enumerate(zip(rows, accuracy.items(), strict=True)):
+        np.testing.assert_allclose(row.get_xdata(), 100 * (reached - accuracy["He normal"]), err_msg=name)
+        assert set(row.get_ydata()) == {place}
+    assert [text.get_text() for text in differences.get_yticklabels()] == [*STARTS, "pretrained"]
+    for axes, quantity in ((dead, "dead"), (cosines, "cosine")):
+        for line, start in zip(axes.lines[::3], compared.starts, strict=True):
+            np.testing.assert_allclose(line.get_xdata(), start.curve(quantity)[:, [0, -1]].mean(axis=0))
+    for line, start in zip(losses.lines, compared.starts, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), start.curve("loss").mean(axis=0))
+    assert {text.get_text() for text in losses.texts} == {*STARTS, "pretrained"}
+
+
+def test_the_figure_says_which_starts_are_worse_whatever_the_seed(compared):
+    drawing = compared.figure()
+    title = drawing.get_suptitle().replace("\n", " ")
+    accuracy = {start.name: start.curve("accuracy")[:, -1] for start in compared.starts}
+    worse = [name for name, reached in accuracy.items() if (reached < accuracy["He normal"]).all()]
+    assert "zero" in worse
+    assert f"Always worse: {', '.join(worse)}." in title
+    rows = [line for line in drawing.axes[0].lines if line.get_linestyle() == "None"]
+    assert [name for name, row in zip(accuracy, rows, strict=True) if row.get_color() == figures.MUTED] == worse
 
 
 def test_the_page_has_the_figure_and_the_table(compared):

@@ -94,6 +94,7 @@ class TensorDiagnosis:
         m, e = self.measured, self.expected
         return (
             self.name,
+            self.verdict,
             "x".join(map(str, self.spec.shape)) or "scalar",
             self.spec.dtype.name,
             None if m is None else m.mean,
@@ -103,7 +104,6 @@ class TensorDiagnosis:
             None if m is None else m.low,
             None if m is None else m.high,
             None if m is None else m.zeros,
-            self.verdict,
         )
 
     def facts(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class Diagnosis(Result):
         return Table(
             "Every tensor: mean, standard deviation (sd), excess kurtosis and extremes are measured over all its "
             "finite weights; the expected sd is the plan's or the rule's.",
-            ("name", "shape", "dtype", "mean", "sd", "expected sd", "kurtosis", "min", "max", "zeros", "verdict"),
+            ("name", "verdict", "shape", "dtype", "mean", "sd", "expected sd", "kurtosis", "min", "max", "zeros"),
             tuple(tensor.row() for tensor in self.tensors),
         )
 

@@ -88,9 +88,9 @@ class Claims(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the statements, the first pass, the network's figures and the convolution's."""
-        rows = tuple((c.said, c.measured, "holds" if c.holds else "does not hold", c.instead) for c in self.claims)
+        rows = tuple((c.said, "holds" if c.holds else "does not hold", c.measured, c.instead) for c in self.claims)
         caption = f"Said and measured, on {self.source}, seed {self.seed}"
-        said = Table(caption, ("said", "measured", "verdict", "what is so"), rows)
+        said = Table(caption, ("said", "verdict", "measured", "what is so"), rows)
         return (said, *self.first_pass.tables(), *self.fan_tables)
 
     def lines(self) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..views import page as pages
-from ..views.figure import ink, new_figure, styled
+from ..views.figure import MUTED, PALETTE, ink, message, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,22 +18,30 @@ if TYPE_CHECKING:
 @styled
 def figure(found: Populations) -> Figure:
     """Draw the histograms, one below the other, beside the table of expected variances."""
-    drawing = new_figure(11.0, 6.4)
+    drawing = new_figure(10.0, 6.0)
+    names = " and ".join(p.kind for p in found.members if _keeps(p))
+    message(drawing, f"Of {len(found.members)} starts {names} keeps the variance of a signal through depth")
     grid = drawing.add_gridspec(3, 2, width_ratios=(2, 1))
     panels = [drawing.add_subplot(grid[row, 0]) for row in range(3)]
-    for number, (axes, population) in enumerate(zip(panels, found.members, strict=True)):
-        _binned(axes, population, found.edges, f"C{number}")
+    for axes, population in zip(panels, found.members, strict=True):
+        _binned(axes, population, found.edges, PALETTE[0] if _keeps(population) else MUTED)
         axes.tick_params(labelbottom=axes is panels[-1])
     panels[-1].set_xlabel("weight")
     _depth_table(drawing.add_subplot(grid[:, 1]), found.members)
     return drawing
 
 
+def _keeps(population: Population) -> bool:
+    """Whether a signal's variance is expected to stay as it is."""
+    first, *_, last = population.expected_variances
+    return math.isclose(first, last)
+
+
 def _binned(axes: Axes, population: Population, edges: tuple[float, ...], colour: str) -> None:
     width = edges[1] - edges[0]
     bars = axes.bar(edges[:-1], population.percentages, width, align="edge", color=colour, edgecolor="none")
     labels = [f"{n}\n{p:.1f} %" for n, p in zip(population.counts, population.percentages, strict=True)]
-    axes.bar_label(bars, labels, padding=2, fontsize="small")
+    axes.bar_label(bars, labels, padding=2, fontsize=8)
     axes.set_xticks(edges)
     axes.set_xlim(edges[0], edges[-1])
     axes.margins(y=0.35)

@@ -60,7 +60,7 @@ class Propagation(Result):
     @property
     def holds(self) -> bool:
         """Whether magnitude and gradient stay in their band, and inputs and units can be told apart."""
-        return self.activations.holds and self.lost is None and self.gradients.holds and not self._one_unit
+        return self.activations.holds and self.lost is None and self.gradients.holds and not self.one_unit
 
     @property
     def lost(self) -> int | None:
@@ -78,13 +78,14 @@ class Propagation(Result):
         return "can be told apart" if lost is None else f"can no longer be told apart from layer {lost}"
 
     @property
-    def _one_unit(self) -> bool:
+    def one_unit(self) -> bool:
+        """Whether all units of the last layer are equal."""
         return self.distinct_units == 1 < self.stack.widths[-1]
 
     @property
     def verdict(self) -> str:
         """What became of magnitude, inputs, gradient and units."""
-        units = "; all units are one" if self._one_unit else ""
+        units = "; all units are one" if self.one_unit else ""
         return (
             f"magnitude {self.activations.verdict}; inputs {self.inputs_verdict}; gradient "
             f"{self.gradients.verdict}{units}"
@@ -158,7 +159,7 @@ class Propagation(Result):
         """Return one self-contained HTML page; needs matplotlib."""
         from .views import page  # noqa: PLC0415
 
-        return page(self.stack.name, self.sample, self)
+        return page(self.stack.name, (self,), self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +206,11 @@ class Comparison(Result):
         return Table(
             "Verdicts: magnitude and gradient hold within 0.5 to 2 times their start; inputs are one where their "
             "spread is below 2**-8 of the magnitude",
-            ("scheme", "magnitude", "inputs", "gradient", "distinct units"),
+            ("scheme", "verdict", "magnitude", "inputs", "gradient", "distinct units"),
             tuple(
                 (
                     run.stack.name,
+                    "holds" if run.holds else "does not hold",
                     run.activations.verdict,
                     run.inputs_verdict,
                     run.gradients.verdict,
@@ -271,7 +273,7 @@ class Comparison(Result):
         """Return one self-contained HTML page; needs matplotlib."""
         from .views import page  # noqa: PLC0415
 
-        return page(self.title, self.runs[0].sample, self)
+        return page(self.title, self.runs, self)
 
 
 def _cell(values: tuple[float, ...], layer: int) -> float | None:

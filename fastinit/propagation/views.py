@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..views import figure as figures
 from ..views import page as html
@@ -12,6 +12,7 @@ from ..views import page as html
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from ..views.result import Result
     from .result import Propagation
@@ -23,41 +24,71 @@ SHARES = 1e-9, 2.0
 """The range of the axis of the spread over the magnitude."""
 
 
+_PANELS = (
+    ("How large the signal is (lines: measured; circles: theory)", "rms over the input's"),
+    ("How far inputs can be told apart", "spread over rms"),
+    ("How large the gradient is, from the last layer back to the input", "rms over the last layer's"),
+)
+_MARKED = 6  # theory's circles along a line, about
+
+
 def drawing(runs: Sequence[Propagation]) -> Figure:
-    """Draw several networks against depth: magnitude, how far inputs are told apart, gradients."""
+    """Draw several networks against depth: magnitude, how far inputs are told apart, gradients.
+
+    The networks that hold are emphasized, the others grey; in the panel in which one fails its label says how.
+    """
+    held = [run for run in runs if run.holds or len(runs) == 1]
     with figures.style():
-        columns = _columns(runs)
-        figure = figures.new_figure(12.5, 4.2 + 0.22 * math.ceil((len(runs) + 1) / columns))
-        activations, apart, gradients = figure.subplots(1, 3)
+        figure = figures.new_figure(8.5, 0.8 + 3 * max(2.2, 0.5 + 0.17 * len(runs)))
+        figures.message(figure, _message(runs))
+        panels: Sequence[Axes] = figure.subplots(3, 1)
         deepest = max(run.stack.layers for run in runs)
-        _prepare(activations, "magnitude", "rms of the activations over the input's", deepest)
-        _prepare(apart, "inputs told apart", "spread over the inputs / magnitude", deepest)
-        _prepare(gradients, "gradients", "rms of the gradients over the last layer's", deepest)
-        for axis in (activations, gradients):
-            axis.axhspan(runs[0].activations.LOWEST, runs[0].activations.HIGHEST, color="0.5", alpha=0.25, lw=0)
-        apart.set_ylim(SHARES)
-        apart.axhspan(SHARES[0], runs[0].NEAREST, color="0.5", alpha=0.25, linewidth=0)
-        for number, run in enumerate(runs):
-            colour, name = f"C{number}", run.stack.name
-            _draw(activations, _over_start(run.activations), f"{name}{_nothing(run)}", colour)
-            _draw(apart, _shares(run), name, colour)
-            _draw(gradients, _over_start(run.gradients), name, colour)
-        activations.plot([], [], "--", color="0.5", linewidth=0.8, label="expected")
-        figure.legend(*activations.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+        for axes, (title, ylabel) in zip(panels, _PANELS, strict=True):
+            axes.set(yscale="log", ylim=DECADES, xlim=(0, deepest), title=title, xlabel="layer", ylabel=ylabel)
+        panels[1].set_ylim(SHARES)
+        panels[2].set_xlim(deepest, 0)  # as gradients go
+        for axes in (panels[0], panels[2]):
+            _zone(axes, runs[0].activations.LOWEST, runs[0].activations.HIGHEST, "bottom", "grey band: holds")
+        _zone(panels[1], SHARES[0], runs[0].NEAREST, "top", "here every input gives the same output")
+        labels: list[dict[str, Line2D]] = [{}, {}, {}]
+        for run in runs:
+            style = figures.emphasis(held.index(run) if run in held else None)
+            drawn = (
+                (_over_start(run.activations), _change(run.activations)),
+                (_shares(run), _alike(run)),
+                (_over_start(run.gradients), _change(run.gradients)),
+            )
+            for axes, names, (lines, failure) in zip(panels, labels, drawn, strict=True):
+                names[f"{run.stack.name}{failure}"] = _draw(axes, lines, style)
+        for axes, names in zip(panels, labels, strict=True):
+            figures.label_ends(axes, names)
     return figure
 
 
-def _columns(runs: Sequence[Propagation]) -> int:
-    """Return how many names of networks stand beside each other below a drawing."""
-    longest = max(len(run.stack.name) for run in runs)
-    return max(1, min(3, len(runs), _LEGEND // (longest + 8)))
+def _message(runs: Sequence[Propagation]) -> str:
+    """Return what the drawing says: the verdict on a network, or which of several hold."""
+    if len(runs) == 1:
+        return f"{runs[0].stack.name}: {runs[0].verdict}"
+    names = "; ".join(run.stack.name for run in runs if run.holds)
+    return f"Of {len(runs)} networks {f'these hold: {names}' if names else 'none holds'}"
 
 
-_LEGEND = 165  # characters
+def _zone(axes: Axes, low: float, high: float, side: str, text: str) -> None:
+    """Tint a range of magnitudes; its name has its `side` at the upper edge."""
+    axes.axhspan(low, high, color=figures.MUTED, alpha=0.25, linewidth=0)
+    offset = (-4, 3 if side == "bottom" else -4)
+    where = axes.get_yaxis_transform()
+    axes.annotate(text, (1, high), offset, where, "offset points", ha="right", va=side, fontsize=8)
 
 
-def _prepare(axis: Axes, title: str, magnitude: str, deepest: int) -> None:
-    axis.set(yscale="log", ylim=DECADES, xlim=(0, deepest), title=title, xlabel="layer", ylabel=magnitude)
+def _change(signal: Signal) -> str:
+    """Return how a signal fails; nothing where it holds."""
+    if signal.holds:
+        return ""
+    end = signal.ratio(signal.end)
+    if not 0 < end < math.inf:
+        return ", exactly 0 at the end" if end == 0 else f", {end} at the end"
+    return f", x {signal.a_layer:.3g} a layer"
 
 
 _Lines = tuple["Layers", "Layers", "Layers", "Layers | None"]
@@ -73,49 +104,66 @@ def _over_start(signal: Signal) -> _Lines:
 
 
 def _shares(run: Propagation) -> _Lines:
-    """Return the spread over the magnitude, ``sqrt(1 - correlation)``: a high correlation is a low share."""
+    """Return how far inputs are told apart, as the verdict asks: by direction or by length, whichever is more.
 
-    def share(values: Layers) -> Layers:
-        return tuple(math.sqrt(max(0.0, 1.0 - value)) if math.isfinite(value) else 0.0 for value in values)
+    The first is ``sqrt(1 - correlation)``, the second their spread over the magnitude.
+    """
 
-    spread, rms = run.spread.expected, run.activations.expected
-    expected = None if spread is None or rms is None else tuple(map(_ratio, spread, rms))
-    return share(run.correlation.median), share(run.correlation.high), share(run.correlation.low), expected
+    def share(correlation: Layers, spread: Layers) -> Layers:
+        return tuple(
+            max(math.sqrt(max(0.0, 1.0 - alike)) if math.isfinite(alike) else 0.0, _ratio(apart, rms))
+            for alike, apart, rms in zip(correlation, spread, run.activations.median, strict=True)
+        )
+
+    alike, apart, rms = run.correlation, run.spread, run.activations
+    expected = None
+    if apart.expected is not None and rms.expected is not None:
+        expected = tuple(map(_ratio, apart.expected, rms.expected))
+    return share(alike.median, apart.median), share(alike.high, apart.low), share(alike.low, apart.high), expected
+
+
+def _alike(run: Propagation) -> str:
+    """Return how inputs or units become one; nothing where they do not."""
+    inputs = "" if run.lost is None else f", one output from layer {run.lost}"
+    return f"{inputs}, all units are one" if run.one_unit else inputs
 
 
 def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+    return part / whole if 0 < whole < math.inf else 0.0
 
 
-def _nothing(run: Propagation) -> str:
-    return "" if run.activations.median[-1] else " (exactly 0)"
-
-
-def _draw(axis: Axes, lines: _Lines, label: str, colour: str) -> None:
-    """Draw a measured line, the range of the seeds, and what theory expects."""
+def _draw(axes: Axes, lines: _Lines, style: dict[str, Any]) -> Line2D:
+    """Draw a measured line, the range of the seeds, and circles where theory expects it."""
     median, low, high, expected = lines
     layers = range(len(median))
-    axis.plot(layers, median, color=colour, label=label)
-    axis.fill_between(layers, low, high, color=colour, alpha=0.25, linewidth=0)
+    every = max(1, len(median) // _MARKED)
+    (line,) = axes.plot(layers, median, markevery=(every // 2, every), **style)
+    axes.fill_between(layers, low, high, color=style["color"], alpha=0.25, linewidth=0)
     if expected is not None:
-        axis.plot(layers, expected, "--", color=colour, linewidth=0.8)
+        # circles, not dashes: a dashed line that lies on a solid one is not seen
+        axes.plot(
+            layers, expected, "o", markevery=every, markersize=5, markerfacecolor="none", markeredgewidth=0.8,
+            color=style["color"], zorder=4.0, clip_on=True,
+        )  # fmt: skip
+    return line
 
 
-def page(title: str, sample: str, result: Result) -> str:
+def page(title: str, runs: Sequence[Propagation], result: Result) -> str:
     """Return the page of a result: its drawing, then its tables."""
     return html.page(
         title,
         (
             "How large a batch's activations are after every layer, how far they still tell its inputs apart, "
             "and how large the gradients are that arrive there when those at the last layer are drawn from N(0, "
-            f"1), in networks at their start: {sample}.",
+            f"1), in networks at their start: {runs[0].sample}.",
             html.Figure(
                 result.figure(),
-                "Solid: measured, the median over the seeds; the tint spans all of them. Dashed: what theory "
-                "expects of an infinitely wide network. Grey, left and right: the band from 0.5 to 2 in which a "
-                "magnitude is said to hold; in the middle: where a spread is below 2**-8 of the magnitude, and "
-                "inputs can no longer be told apart (float32 resolves some 1e-8). The axes are cut at 1e-9 and "
-                "1e9; a magnitude of 0 has no place on them.",
+                "Lines: measured, the median over the seeds; the tint spans all of them. "
+                "Circles: what theory expects of an infinitely wide network, whose inputs keep equal lengths. "
+                "Colours, markers and bold names: every panel's verdict is good; grey: one is not. A magnitude is "
+                "said to hold from 0.5 to 2; below 2**-8 of the magnitude a spread is too small to tell inputs "
+                "apart (float32 resolves some 1e-8). The axes are cut at 1e-9 and 1e9; a magnitude of 0 has no "
+                "place on them.",
             ),
             *result.tables(),
         ),

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import __version__
+from .._escaping import escaped
 from .._files.replacing import write_file
 from . import figure as figures
 from .table import Table, markup
@@ -49,7 +50,8 @@ class Figure:
     drawing : matplotlib.figure.Figure
         Becomes an SVG element of the page.
     caption : str
-        Says which part of the drawing is measured, and which is only expected.
+        Says which part of the drawing is measured, and which is only expected. On the page the drawing's message
+        comes first: a phone shows a wide drawing in part only.
     """
 
     drawing: Drawing
@@ -81,7 +83,7 @@ def page(title: str, parts: Iterable[Part]) -> str:
         policy=_policy(script),
         version=__version__,
         title=markup(title),
-        style=_asset("page.css"),
+        style=_asset("page.css") + _labels(numbered),
         contents=_contents(numbered),
         main="".join(_part(*each) for each in numbered),
         script=script,
@@ -153,17 +155,46 @@ def _part(part: Part, number: int) -> str:
     if isinstance(part, Heading):
         return f'<h2 id="section-{number}">{markup(part.text)}</h2>\n'
     if isinstance(part, Table):
-        return _scroller(part.caption, part.html())
+        return _scroller(part.caption, part.html(), f'id="table-{number}" ')
     if isinstance(part, Figure):
         drawing = _scroller(f"Figure {number}", _svg(part.drawing, f"figure-{number}"))
-        caption = f'<figcaption id="figure-{number}"><b>Figure {number}.</b> {markup(part.caption)}</figcaption>'
+        title = f"Figure {number}. {figures.message_of(part.drawing)}".rstrip(". ")
+        caption = f'<figcaption id="figure-{number}"><b>{markup(title)}.</b> {markup(part.caption)}</figcaption>'
         return f"<figure>\n{drawing}{caption}\n</figure>\n"
     return f"<p>{markup(part)}</p>\n"
 
 
-def _scroller(label: str, content: str) -> str:
+def _labels(numbered: list[tuple[Part, int]]) -> str:
+    """Return style rules that give each cell its column's name, which page.css shows where rows are stacked."""
+    return "".join(
+        f"#table-{number} td:nth-child({place})::before {{ content: {_css_string(name)}; }}\n"
+        for part, number in numbered
+        if isinstance(part, Table)
+        for place, name in enumerate(_unique(part.columns), 1)
+    )
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Return columns' names as each is read alone: a repeated one follows the last unrepeated one."""
+    counts = Counter(names := tuple(names))
+    group, unique = "", []
+    for name in names:
+        group = name if counts[name] == 1 else group
+        unique.append(name if counts[name] == 1 else f"{group}, {name}")
+    return unique
+
+
+def _css_string(text: str) -> str:
+    """Return text as a string of CSS inside a ``<style>`` element, whatever is in it."""
+    safe = (c if c.isalnum() or c == " " else f"\\{ord(c):x} " for c in escaped(text))
+    return f'"{"".join(safe)}"'
+
+
+def _scroller(label: str, content: str, name: str = "") -> str:
     """Wrap content that may be wider than the page in a region that scrolls by itself, by keyboard too."""
-    return f'<div class="scroll" role="region" aria-label="{markup(label)}" tabindex="0">\n{content}\n</div>\n'
+    return (
+        f'<div {name}class="scroll" role="region" aria-label="{markup(label)}" tabindex="0">\n{content}\n</div>\n'
+    )
 
 
 _ID = re.compile(r"#([\w.-]+)")

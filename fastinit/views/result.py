@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from .table import Table, notebook
@@ -15,7 +16,8 @@ class Result:
     """Something that was measured or checked.
 
     A subclass gives `lines`, `facts` and `tables`; `passed` where it can fail; `figure` and `page` where it has
-    them. Those two import the experiment's views, which stand beside it, so that nothing else loads matplotlib.
+    them. Those two import the experiment's views, which stand beside it, so that only they load matplotlib, and a
+    notebook that shows the drawing above the tables.
     """
 
     __slots__ = ()
@@ -46,4 +48,12 @@ class Result:
         raise TypeError(f"there is no page of {type(self).__name__}")
 
     def _repr_html_(self) -> str:
-        return notebook(self.tables())
+        return self._image() + notebook(self.tables())
+
+    def _image(self) -> str:
+        """Return the drawing for a notebook; nothing where there is none, or no matplotlib to draw it."""
+        if type(self).figure is Result.figure or find_spec("matplotlib") is None:
+            return ""
+        from .figure import image  # noqa: PLC0415
+
+        return f"{image(self.figure())}\n"
