@@ -40,7 +40,9 @@ KNOWN = {
     "centered_uniform": lambda draw, form: reference.centered_weight(draw, 1.3, form),
     "normal": lambda draw, form: reference.narrowed(reference_quantile.normal(draw >> 11, 0.3, 0.7), form),
     "truncated_normal": truncated_weight,
-    "normal_around_0": lambda draw, form: reference.narrowed(reference_quantile.normal(draw >> 11, 0.0, 0.7), form),
+    "normal_around_0": lambda draw, form: reference.narrowed(
+        reference_quantile.normal(draw >> 11, 0.0, 0.7), form
+    ),
     "truncated_normal_around_0": truncated_weight_around_0,
 }
 """base -> the weight of a draw, with the parameters of csrc/selftest.c; in the order of csrc/fastinit.h. Around 0
