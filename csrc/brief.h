@@ -23,14 +23,14 @@
  *
  * Float32 lanes. Let a be the upper 31 bits of |2k + 1 - 2^53| and w' = a p(t). tests/native/intervals.c walks through
  * all a and finds w' (1 - E) <= z 2^31 <= w' (1 + E) + 5 at both ends of the 2^22 numbers behind each a, E = 2^-22 = 4 u.
- * The scale adds the roundings of `step` and of the product, 2 u: 6 u < e = 7 u. `wide` brings back what `step` took
- * off, these two roundings and its own two, 4 u; `slack` is the 5, and its own rounding.
+ * The scale adds the roundings of `step` and of the product, 2 u: 6 u < e = 7 u. Upwards E alone is to be covered, and
+ * `wide` brings back what `step` took off, these two roundings and its own two, 4 u; `slack` is the 5, and its rounding.
  *
  * A truncated weight has t = tail + share (1 - |q|), which errs by 3 u; |d ln p / d ln t| < 0.2 for t >= 2^-12, so that
- * is 0.6 u more: 6.6 u < e. Other values of t than those of the walk are float32s between two of them, where p follows
- * the same polynomials with the same roundings. Near 0 the exact way's 1 - t errs by 2^-53: from a = 2^14 on that is
- * below 0.4 u of a share of 2^-10, and below it no interval is believed. A uniform weight has no polynomial:
- * 3 u < e = 3.125 u. */
+ * is 0.6 u more: 6.6 u < e, 4.6 u upwards. Other values of t than those of the walk are float32s between two of them,
+ * where p follows the same polynomials with the same roundings. Near 0 the exact way's 1 - t errs by 2^-53: from
+ * a = 2^14 on that is below 0.4 u of a share of 2^-10, and below it no interval is believed. A uniform weight has no
+ * polynomial: 3 u < e = 3.125 u, and upwards the rounding of a, u. */
 #ifndef FI_BRIEF_H
 #define FI_BRIEF_H
 
@@ -53,7 +53,9 @@ extern const float fi_brief_eight[FI_BRIEF_FLOATS + 1][8];  /* t in [2^-8, 1) */
 /* Within them no weight that is not 0, no end of an interval and no constant leaves float32's normal numbers. */
 #define FI_BRIEF_LEAST 0x1p-60
 #define FI_BRIEF_ERROR 0x1.cp-22
+#define FI_BRIEF_ABOVE 0x1.28p-22 /* 4.625 u */
 #define FI_BRIEF_ERROR_UNIFORM 0x1.9p-23
+#define FI_BRIEF_ABOVE_UNIFORM 0x1p-24
 #define FI_BRIEF_UNITS (1 << 15) /* of a weight's last place, on the portable level: more than 2^-38 |w| */
 #define FI_BRIEF_SLACK 5.5       /* steps of 2^-31 */
 #define FI_BRIEF_SHARE 0x1p-10   /* of the normal's mass: below it, roundings of t are more than a step */

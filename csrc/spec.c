@@ -185,11 +185,12 @@ static void prepare_brief(fi_spec *spec) {
     if (truncated && format->bits == 16 && !symmetric) return;
     if (!(spread >= FI_BRIEF_LEAST)) return;
     double error = centered ? FI_BRIEF_ERROR_UNIFORM : FI_BRIEF_ERROR;
+    double above = centered ? FI_BRIEF_ABOVE_UNIFORM : FI_BRIEF_ABOVE;
     double share = truncated ? spec->width * 0x1p53 : 1, step = spread * share * 0x1p-31;
     if (format->bits == 16 && !(share >= FI_BRIEF_SHARE)) return;
     spec->brief = true;
     spec->step = (float)(step * (1 - error));
-    spec->wide = (float)((1 + error) / (1 - error) * (1 + 0x1.1p-22));
+    spec->wide = (float)((1 + above) / (1 - error) * (1 + 0x1.1p-22));
     spec->slack = (float)(step * (centered ? 1.01 : FI_BRIEF_SLACK));
     spec->tail = (float)(spec->low_tail * 0x1p31);
     spec->share = (float)share;

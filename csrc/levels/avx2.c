@@ -80,9 +80,10 @@ static inline weights_t top53_minus(draws_t z, double offset) {
     return add(sum, _mm256_castsi256_pd(lower));
 }
 
-static inline weights_t top53_lanes(draws_t z) { return top53_minus(z, 0); }
+#define UNIT53 1.0
+static inline weights_t scaled53_lanes(draws_t z) { return top53_minus(z, 0); }
 static inline weights_t unit_steps(draws_t z, double factor) {
-    return multiply(all_weights(factor), top53_lanes(z));
+    return multiply(all_weights(factor), scaled53_lanes(z));
 }
 static inline weights_t centered_steps(draws_t z, double factor) {
     return multiply(all_weights(factor), top53_minus(z, 0x1p52));

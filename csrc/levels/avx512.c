@@ -60,12 +60,12 @@ static inline void store_weights(double *to, weights_t w) { _mm512_storeu_pd(to,
 /* ---- from draws to weights ---- */
 
 /* 2^11 k: the last step of the mix and the mask in one operation. */
+#define UNIT53 0x1p11
 static inline weights_t scaled53_lanes(draws_t z) {
     draws_t mask = all_draws(~UINT64_C(2047));
     return _mm512_cvtepu64_pd(_mm512_ternarylogic_epi64(z, _mm512_srli_epi64(z, 31), mask, 0x28)); /* (^) & */
 }
 
-static inline weights_t top53_lanes(draws_t z) { return multiply(scaled53_lanes(z), all_weights(0x1p-11)); }
 static inline weights_t unit_steps(draws_t z, double factor) {
     return multiply(scaled53_lanes(z), all_weights(factor * 0x1p-11));
 }

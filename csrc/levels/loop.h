@@ -18,7 +18,7 @@
  *   lanes_of(mask) = one bit a lane
  *   load_weights, store_weights from and to any address
  *   unit_steps(draw, factor) = factor * top53, centered_steps(draw, factor) = factor * centered_step, rounded once for
- *   a factor of 2^-1011 or more; top53_lanes, centered_odd_lanes: see splitmix64.h
+ *   a factor of 2^-1011 or more; centered_odd_lanes: see splitmix64.h; scaled53_lanes(draw) = top53 * UNIT53, a power of 2
  *   quantile_centre_flight(y, z): quantile_centre() of quantile.h for FLIGHT registers; brief_centre_flight, of brief.h
  *   near_tie(w) -> mask: within 2^17 units of the last place of w lies a tie of float32
  *
@@ -130,12 +130,12 @@ FI_INLINE void truncated_near_vectors(const draws_t *draws, weights_t *weights, 
     weights_t sign[FLIGHT], t[FLIGHT], y[FLIGHT], z[FLIGHT];
     for (int done = 0; done < count; done += FLIGHT) {
         EACH_VECTOR {
-            weights_t k = top53_lanes(draws[done + i]);
-            mask_t below = less(k, all_weights(spec->split));
-            weights_t steps = choose(below, k, subtract(all_weights(0x1p53 - 1), k));
+            weights_t k = scaled53_lanes(draws[done + i]);
+            mask_t below = less(k, all_weights(spec->split * UNIT53));
+            weights_t steps = choose(below, k, subtract(all_weights((0x1p53 - 1) * UNIT53), k));
             weights_t tail = choose(below, all_weights(spec->low_tail), all_weights(spec->high_tail));
             sign[i] = keep(below, all_weights(-0.0));
-            steps = add(add(steps, steps), all_weights(1));
+            steps = fma_lanes(steps, all_weights(2 / UNIT53), all_weights(1));
             t[i] = least(add(tail, multiply(all_weights(spec->width), steps)), all_weights(1));
             y[i] = subtract(fnma_lanes(t[i], t[i], add(t[i], t[i])), all_weights(0x1p-53));
         }

@@ -65,9 +65,10 @@ static inline void store_weights(double *to, weights_t w) { vst1q_f64(to, w); }
 
 /* ---- from draws to weights ---- */
 
-static inline weights_t top53_lanes(draws_t z) { return vcvtq_f64_u64(vshrq_n_u64(mixed_lanes(z), 11)); }
+#define UNIT53 1.0
+static inline weights_t scaled53_lanes(draws_t z) { return vcvtq_f64_u64(vshrq_n_u64(mixed_lanes(z), 11)); }
 static inline weights_t unit_steps(draws_t z, double factor) {
-    return multiply(all_weights(factor), top53_lanes(z));
+    return multiply(all_weights(factor), scaled53_lanes(z));
 }
 
 /* Flipping the top bit and shifting with the sign subtracts 2^52 from the top 53 bits. */
