@@ -318,7 +318,7 @@ FI_INLINE uint64_t halves_block(fi_base base, fi_dtype dtype, draws_t *at, draws
 
 /* A tile is filled by the short way, mended, and only then streamed: a scalar store into a line that has left the
  * caches would fetch it again, and a branch for each unsure weight would be mispredicted. */
-enum { TILE_BYTES = 4096, TILE_BLOCKS = TILE_BYTES / (2 * HALVES) };
+enum { TILE_BYTES = 8192, TILE_BLOCKS = TILE_BYTES / (2 * HALVES) };
 typedef struct {
     int count;
     int block[TILE_BLOCKS];
