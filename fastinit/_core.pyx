@@ -350,6 +350,9 @@ def fill_quickly(Quick quick not None, tuple given not None, dict options not No
             out = value
         elif name == "dtype":
             named = value
+        elif name == "threads":
+            if value is not None and (type(value) is not int or not 1 <= value <= 1024):
+                return None
         elif name in quick.own:
             is_plain = False
         else:

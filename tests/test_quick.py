@@ -51,6 +51,7 @@ SHAPES = [
     (3, 5),
 ]
 SEEDS = [17, 0, (1 << 64) - 1, 1 << 64, -1, 1.5, True, None, np.int64(3)]
+THREADS = [None, 1, 2, 1024, 0, 1025, True, 1.0, np.int64(2), "1"]
 DTYPES = [None, "float32", "float64", np.float32, "float16", "bfloat16", "nope", 3]
 
 
@@ -116,6 +117,8 @@ def test_every_argument_ends_as_on_the_long_way(name, monkeypatch):
         if i % 11 != rare and not (shape in ((4, 4), None) and seed in (17, "generator") and dtype in DTYPES[:2]):
             continue
         options = {**own, **({} if dtype is None else {"dtype": dtype})}
+        if i % 3 == 0:
+            options["threads"] = THREADS[i % len(THREADS)]
         quick, long = both(monkeypatch, name, shape, seed, kind, options)
         assert quick == long, (name, shape, seed, kind, options)
 
