@@ -97,7 +97,8 @@ class Propagation(Result):
         stack = self.stack
         several = None if isinstance(stack.width, int) else ", ".join(map(str, stack.width))
         width = f"width {stack.width}" if several is None else f"widths {several} in turn"
-        return f"{width}, {stack.inputs} inputs from N(0, 1), {self.seeds} seeds from {self.seed}"
+        inputs, seeds = counted(stack.inputs, "input"), counted(self.seeds, "seed")
+        return f"{width}, {inputs} from N(0, 1), {seeds} from {self.seed}"
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain JSON; a magnitude that is not finite is the text ``inf`` or ``nan``."""
