@@ -53,7 +53,12 @@ static inline mask_t less(weights_t a, weights_t b) { return _mm512_cmp_pd_mask(
 static inline weights_t choose(mask_t m, weights_t yes, weights_t no) { return _mm512_mask_mov_pd(no, m, yes); }
 static inline weights_t keep(mask_t m, weights_t w) { return _mm512_maskz_mov_pd(m, w); }
 static inline mask_t either(mask_t a, mask_t b) { return (mask_t)(a | b); }
-static inline uint64_t lanes_of(mask_t m) { return m; }
+/* By way of a 32-bit register: a mask that gcc 12 spills is read back, as a 64-bit number, with what lies beside it. */
+static inline uint64_t mask_bits(uint32_t mask) {
+    __asm__("" : "+r"(mask));
+    return mask;
+}
+static inline uint64_t lanes_of(mask_t m) { return mask_bits(m); }
 static inline weights_t load_weights(const double *from) { return _mm512_loadu_pd(from); }
 static inline void store_weights(double *to, weights_t w) { _mm512_storeu_pd(to, w); }
 
@@ -256,7 +261,7 @@ static inline line_t least_halves(line_t a, line_t b) { return _mm512_min_epu16(
 static inline line_t select_halves(line_t upper, line_t above, line_t below) {
     return _mm512_mask_blend_epi16(_mm512_movepi16_mask(upper), above, below);
 }
-static inline uint64_t unequal_halves(line_t a, line_t b) { return _mm512_cmpneq_epi16_mask(a, b); }
+static inline uint64_t unequal_halves(line_t a, line_t b) { return mask_bits(_mm512_cmpneq_epi16_mask(a, b)); }
 
 static inline void store_line(void *out, line_t line) { _mm512_storeu_si512(out, line); }
 static inline line_t load_line(const void *from) { return _mm512_loadu_si512(from); }
