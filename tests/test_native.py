@@ -143,6 +143,16 @@ def test_the_short_ways_of_narrow_weights_end_in_the_exact_bits(
     assert ": 0 distributions" not in output
 
 
+def test_calls_between_the_operations_change_no_bit(compiled, tmp_path: Path, native: str) -> None:
+    """A register that is spilled around a call and read back wider than it was written: gcc 12, with masks.
+
+    The flag puts a call at both ends of every function, inlined ones too, as sanitizers and profilers do.
+    """
+    flags = ("-finstrument-functions", "-Wno-maybe-uninitialized")
+    assert ": 0 distributions" not in run(compiled, "gcc", "brief", tmp_path, "0.2", flags=flags)
+    assert bits_hash(run(compiled, "gcc", "levels", tmp_path, flags=flags)) == bits_hash(native)
+
+
 @pytest.mark.parametrize("level", ["avx2", "avx512"])
 def test_the_intervals_of_16_bit_weights_hold_every_weight(compiled, level: str, tmp_path: Path) -> None:
     """An end on the wrong side of a weight. Every 500th block of the 31 bits; `make accuracy` walks all."""
