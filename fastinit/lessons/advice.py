@@ -95,9 +95,7 @@ def _plain(activation: str | Function, start: Initializer, gain: ComputedGain) -
         yield Stack(activation, computed, LAYERS, inputs=_INPUTS)
     steady = steady_scale(activation, LAYERS, Signal.LOWEST, Signal.HIGHEST)
     if steady is not None:
-        yield Stack(
-            activation, VarianceScaling(float(f"{steady:.2g}"), "fan_in", "normal"), LAYERS, inputs=_INPUTS
-        )
+        yield Stack(activation, _scaled(steady, 2), LAYERS, inputs=_INPUTS)
 
 
 def _same_scale(one: Initializer, other: Initializer) -> bool:
