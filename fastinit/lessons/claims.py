@@ -26,7 +26,7 @@ from ..initializers import ZEROS, Initializer, Normal, kaiming, xavier
 from ..parameters import NamedParameter, NamedParameters
 from ..propagation import lesson_run
 from ..views.result import Result
-from ..views.table import Table
+from ..views.table import Table, captioned
 from .digits import CLASSES, Digits, Floats, load_digits
 from .forward_pass import FirstPass, first_pass
 from .network import epochs_of, forward, initial, run
@@ -99,9 +99,7 @@ class Claims(Result):
         for claim in self.claims:
             verdict = "holds" if claim.holds else "does not hold"
             lines += [f"said:     {claim.said}", f"measured: {claim.measured}", f"{verdict}: {claim.instead}", ""]
-        for table in (*self.first_pass.tables(), *self.fan_tables):
-            lines += [table.caption, *table.lines(), ""]
-        return lines[:-1]
+        return lines + captioned((*self.first_pass.tables(), *self.fan_tables))
 
     def facts(self) -> dict[str, Any]:
         """Return the statements as plain data, and the tables' rows by their columns."""

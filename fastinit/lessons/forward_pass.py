@@ -10,7 +10,7 @@ import numpy as np
 
 from .._engine.checks import as_u64
 from ..views.result import Result
-from ..views.table import Table
+from ..views.table import Table, captioned
 from .digits import CLASSES, Digits, load_digits
 from .network import forward, initial
 from .training import HIDDEN, STARTS
@@ -112,10 +112,7 @@ class FirstPass(Result):
 
     def lines(self) -> list[str]:
         """Return both tables with their captions."""
-        lines = []
-        for table in self.tables():
-            lines += [table.caption, *table.lines(), ""]
-        return lines[:-1]
+        return captioned(self.tables())
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain JSON data."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..views.result import Result
-from ..views.table import Cell, Table, counted
+from ..views.table import Cell, Table, captioned, counted
 from .signal import Profile, Signal
 from .stack import Stack
 
@@ -259,10 +259,7 @@ class Comparison(Result):
 
     def lines(self) -> list[str]:
         """Return the title, the sample, and the tables with their captions."""
-        lines = [self.title, self.runs[0].sample]
-        for table in self.tables():
-            lines += ["", table.caption, *table.lines()]
-        return lines
+        return [self.title, self.runs[0].sample, "", *captioned(self.tables())]
 
     def figure(self) -> Figure:
         """Return the drawing of magnitudes, correlation and gradients against depth; needs matplotlib."""

@@ -90,6 +90,14 @@ def the_rest(number: int, most: int | None, remedy: str = "; --all shows all") -
     return [] if most is None or number <= most else [f"... and {number - most:,} more of {number:,}{remedy}"]
 
 
+def captioned(tables: Iterable[Table]) -> list[str]:
+    """Return the lines of tables under their captions, an empty line between two."""
+    lines: list[str] = []
+    for table in tables:
+        lines += ["", table.caption, *table.lines()]
+    return lines[1:]
+
+
 def counted(number: int, noun: str) -> str:
     """Return ``1 tensor``, ``2 tensors``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
