@@ -194,6 +194,13 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         raise AllocationFailed(size_of(shape)) from None
 
 
+def aligned_bytes(nbytes: int, multiple: int) -> Array:
+    """Return new memory that starts at a multiple of so many bytes."""
+    memory = np.empty(nbytes + multiple, np.uint8)
+    start = -memory.ctypes.data % multiple
+    return memory[start : start + nbytes]
+
+
 _core.recognize(
     array=np.ndarray,
     empties={None: np.empty, "float64": np.empty, "float32": partial(np.empty, dtype=np.float32)},

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from .._engine.dtypes import FLOAT_NAMES, DType, named_dtype
 from .._engine.fill import fill
 from .._engine.initializer import Distribution
 from .._engine.parts import Array, Index, locate
+from .._engine.targets import aligned_bytes
 
 Place: TypeAlias = Sharding | PartitionSpec | None
 """Where an array lies; a PartitionSpec is one of the mesh that `jax.set_mesh` set."""
@@ -48,10 +48,8 @@ class Contents:
 
 def aligned(shape: tuple[int, ...], dtype: DType) -> Array:
     """Return new C-ordered memory that starts at a multiple of `ALIGNMENT`."""
-    nbytes = dtype.nbytes(math.prod(shape))
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + nbytes].view(dtype.numpy).reshape(shape)
+    memory = aligned_bytes(dtype.nbytes(math.prod(shape)), ALIGNMENT)
+    return memory.view(dtype.numpy).reshape(shape)
 
 
 def weights_dtype(dtype: Any) -> DType:

@@ -18,10 +18,9 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-import numpy as np
-
 from .._engine.checks import as_choice
 from .._engine.parts import Array
+from .._engine.targets import aligned_bytes
 
 CHUNK_BYTES = 1 << 20
 """Bytes made at a time, and written at a time through the cache: they stay in one core's own."""
@@ -97,7 +96,7 @@ def _takes_direct(folder: Path) -> bool:
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_DIRECT, 0o600)
         try:
-            os.pwrite(descriptor, _memory(PAGE).data, 0)
+            os.pwrite(descriptor, aligned_bytes(PAGE, PAGE).data, 0)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -131,7 +130,7 @@ class Sink:
         page, self._length = (PAGE, DIRECT_BYTES) if direct else (1, CHUNK_BYTES)
         self._low = self._high = begin % page  # what is held is memory[low:high]
         self._base = begin - self._low  # where the memory's first byte belongs
-        self._memory = _memory(min(self._length, end - begin) + PAGE)
+        self._memory = aligned_bytes(min(self._length, end - begin) + PAGE, PAGE)
         self._descriptor = os.open(path, os.O_WRONLY)
         self._direct = -1
         if direct:
@@ -203,13 +202,6 @@ class Sink:
         """Put memory[low:high] in its place: the one line that writes weights to a disk."""
         while low < high:
             low += os.pwrite(descriptor, self._memory[low:high].data, self._base + low)
-
-
-def _memory(nbytes: int) -> Array:
-    """Return memory that begins with a page."""
-    raw = np.empty(nbytes + PAGE, np.uint8)
-    first = -raw.ctypes.data % PAGE
-    return raw[first : first + nbytes]
 
 
 def _begin_writing_back(descriptor: int, offset: int, nbytes: int) -> None:
