@@ -46,6 +46,7 @@ static inline double soft_fma(double a, double b, double c) {
 #if defined(FI_HARDWARE_FMA) || defined(__FP_FAST_FMA) || defined(__aarch64__)
 #define fi_fma(a, b, c) __builtin_fma(a, b, c)
 #else
+#define FI_SOFT_FMA
 #define fi_fma(a, b, c) soft_fma(a, b, c)
 #endif
 

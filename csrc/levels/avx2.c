@@ -97,63 +97,41 @@ static inline weights_t pair_of_rows(const double *low, const double *high) {
     return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_load_pd(low)), _mm_load_pd(high), 1);
 }
 
-/* Four coefficients from each lane's row: a transposition, half of it in the loads. */
-static inline void coefficient_lanes(const double *const rows[LANES], int power, weights_t c[4]) {
-    weights_t a = pair_of_rows(rows[0] + power, rows[2] + power);
-    weights_t b = pair_of_rows(rows[1] + power, rows[3] + power);
-    c[0] = _mm256_unpacklo_pd(a, b);
-    c[1] = _mm256_unpackhi_pd(a, b);
-    a = pair_of_rows(rows[0] + power + 2, rows[2] + power + 2);
-    b = pair_of_rows(rows[1] + power + 2, rows[3] + power + 2);
-    c[2] = _mm256_unpacklo_pd(a, b);
-    c[3] = _mm256_unpackhi_pd(a, b);
-}
-
-FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
-    weights_t x[FLIGHT], c[4];
-    const double *rows[FLIGHT][LANES];
-    EACH_VECTOR {
-        draws_t bits = _mm256_castpd_si256(y[i]);
-        draws_t segment = _mm256_and_si256(_mm256_srli_epi64(bits, 51), all_draws(FI_CENTRE_ROWS - 1));
-        rows[i][0] = fi_quantile_centre[_mm256_extract_epi64(segment, 0)];
-        rows[i][1] = fi_quantile_centre[_mm256_extract_epi64(segment, 1)];
-        rows[i][2] = fi_quantile_centre[_mm256_extract_epi64(segment, 2)];
-        rows[i][3] = fi_quantile_centre[_mm256_extract_epi64(segment, 3)];
-        bits = _mm256_or_si256(_mm256_and_si256(bits, all_draws(FI_SIGNIFICAND)), all_draws(FI_ONE));
-        x[i] = subtract(_mm256_castsi256_pd(bits), all_weights(1.25));
-    }
-    _Pragma("GCC unroll 8") for (int power = 12; power >= 0; power -= 4) { /* 15 is a row's zero */
-        EACH_VECTOR {
-            coefficient_lanes(rows[i], power, c);
-            if (power < 12) z[i] = fma_lanes(z[i], x[i], c[3]);
-            z[i] = power < 12 ? fma_lanes(z[i], x[i], c[2]) : c[2];
-            z[i] = fma_lanes(fma_lanes(z[i], x[i], c[1]), x[i], c[0]);
-        }
-    }
-}
-
-/* 128 rows, so that six coefficients do. */
-FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
+/* A polynomial of each lane's segment: bits(y) from `bit` up number its row, the bits below say where in it y lies.
+ * Two coefficients at a time: a transposition, half of it in the loads. */
+FI_INLINE void segments_flight(const double *table, int width, int count, int degree, int bit, const weights_t *y,
+                               weights_t *z) {
+    const draws_t below = all_draws((UINT64_C(1) << bit) - 1);
+    const weights_t middle = all_weights(1 + (double)(UINT64_C(1) << bit) * 0x1p-53);
     weights_t x[FLIGHT];
     const double *rows[FLIGHT][LANES];
     EACH_VECTOR {
         draws_t bits = _mm256_castpd_si256(y[i]);
-        draws_t segment = _mm256_and_si256(_mm256_srli_epi64(bits, 48), all_draws(FI_BRIEF_ROWS - 1));
-        rows[i][0] = fi_brief_centre[_mm256_extract_epi64(segment, 0)];
-        rows[i][1] = fi_brief_centre[_mm256_extract_epi64(segment, 1)];
-        rows[i][2] = fi_brief_centre[_mm256_extract_epi64(segment, 2)];
-        rows[i][3] = fi_brief_centre[_mm256_extract_epi64(segment, 3)];
-        bits = _mm256_or_si256(_mm256_and_si256(bits, all_draws(FI_BRIEF_SIGNIFICAND)), all_draws(FI_ONE));
-        x[i] = subtract(_mm256_castsi256_pd(bits), all_weights(FI_BRIEF_MIDDLE));
+        draws_t segment = _mm256_and_si256(_mm256_srli_epi64(bits, bit), all_draws((uint64_t)count - 1));
+        rows[i][0] = table + width * _mm256_extract_epi64(segment, 0);
+        rows[i][1] = table + width * _mm256_extract_epi64(segment, 1);
+        rows[i][2] = table + width * _mm256_extract_epi64(segment, 2);
+        rows[i][3] = table + width * _mm256_extract_epi64(segment, 3);
+        bits = _mm256_or_si256(_mm256_and_si256(bits, below), all_draws(FI_ONE));
+        x[i] = subtract(_mm256_castsi256_pd(bits), middle);
     }
-    _Pragma("GCC unroll 4") for (int power = FI_BRIEF_DEGREE - 1; power >= 0; power -= 2) {
+    _Pragma("GCC unroll 8") for (int power = degree & ~1; power >= 0; power -= 2) {
         EACH_VECTOR {
             weights_t a = pair_of_rows(rows[i][0] + power, rows[i][2] + power);
             weights_t b = pair_of_rows(rows[i][1] + power, rows[i][3] + power);
             weights_t low = _mm256_unpacklo_pd(a, b), high = _mm256_unpackhi_pd(a, b);
-            z[i] = fma_lanes(power == FI_BRIEF_DEGREE - 1 ? high : fma_lanes(z[i], x[i], high), x[i], low);
+            if (power + 1 <= degree) z[i] = power + 1 == degree ? high : fma_lanes(z[i], x[i], high);
+            z[i] = power == degree ? low : fma_lanes(z[i], x[i], low);
         }
     }
+}
+
+FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
+    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, y, z);
+}
+
+FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
+    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE, 48, y, z);
 }
 
 static inline mask_t near_tie(weights_t w) {
@@ -231,6 +209,7 @@ static inline floats_t fma_floats(floats_t a, floats_t b, floats_t c) { return _
 static inline floats_t least_floats(floats_t a, floats_t b) { return _mm256_min_ps(a, b); }
 static inline floats_t floats_of(words_t x) { return _mm256_cvtepi32_ps(x); }
 static inline words_t float_words(floats_t x) { return _mm256_castps_si256(x); }
+static inline floats_t word_floats(words_t x) { return _mm256_castsi256_ps(x); }
 static inline floats_t floats_of_31_bits(words_t x) {
     return least_floats(floats_of(x), all_floats(0x1.fffffep30f));
 }
@@ -263,15 +242,8 @@ static inline words_t distance_words(words_t upper) {
     return _mm256_xor_si256(upper, _mm256_or_si256(_mm256_srai_epi32(upper, 31), all_words(1)));
 }
 
-static inline floats_t brief_floats(floats_t t) {
-    words_t segment = shift_words(float_words(t), 23);
-    words_t bits = or_words(and_words(float_words(t), all_words(0x7FFFFF)), all_words(0x3F800000));
-    floats_t x = _mm256_sub_ps(_mm256_castsi256_ps(bits), all_floats(1.5f));
-    floats_t p = _mm256_permutevar8x32_ps(_mm256_load_ps(fi_brief_eight[FI_BRIEF_FLOATS]), segment);
-    _Pragma("GCC unroll 8") for (int power = FI_BRIEF_FLOATS - 1; power >= 0; power--) {
-        p = fma_floats(p, x, _mm256_permutevar8x32_ps(_mm256_load_ps(fi_brief_eight[power]), segment));
-    }
-    return p;
+static inline floats_t brief_coefficients(int power, words_t segment) {
+    return _mm256_permutevar8x32_ps(_mm256_load_ps(fi_brief_eight[power]), segment);
 }
 
 static inline line_t upper_halves(words_t x, words_t y) {

@@ -203,6 +203,7 @@ static inline floats_t fma_floats(floats_t a, floats_t b, floats_t c) { return _
 static inline floats_t least_floats(floats_t a, floats_t b) { return _mm512_min_ps(a, b); }
 static inline floats_t floats_of(words_t x) { return _mm512_cvtepi32_ps(x); }
 static inline words_t float_words(floats_t x) { return _mm512_castps_si512(x); }
+static inline floats_t word_floats(words_t x) { return _mm512_castsi512_ps(x); }
 static inline floats_t floats_of_31_bits(words_t x) {
     return _mm512_cvt_roundepi32_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
@@ -235,15 +236,8 @@ static inline words_t distance_words(words_t upper) {
     return _mm512_ternarylogic_epi32(upper, _mm512_srai_epi32(upper, 31), all_words(1), 0x1E); /* ^ (|) */
 }
 
-static inline floats_t brief_floats(floats_t t) {
-    words_t segment = shift_words(float_words(t), 23);
-    words_t bits = _mm512_ternarylogic_epi32(float_words(t), all_words(0x7FFFFF), all_words(0x3F800000), 0xEA);
-    floats_t x = _mm512_sub_ps(_mm512_castsi512_ps(bits), all_floats(1.5f));
-    floats_t p = _mm512_permutexvar_ps(segment, _mm512_load_ps(fi_brief_lanes[FI_BRIEF_FLOATS]));
-    _Pragma("GCC unroll 8") for (int power = FI_BRIEF_FLOATS - 1; power >= 0; power--) {
-        p = fma_floats(p, x, _mm512_permutexvar_ps(segment, _mm512_load_ps(fi_brief_lanes[power])));
-    }
-    return p;
+static inline floats_t brief_coefficients(int power, words_t segment) {
+    return _mm512_permutexvar_ps(segment, _mm512_load_ps(fi_brief_lanes[power]));
 }
 
 static inline line_t upper_halves(words_t x, words_t y) {

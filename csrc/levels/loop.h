@@ -33,18 +33,22 @@
  *
  * A level that defines FLOAT_CUT, the least t of its float32 polynomials, has these as well:
  *
- *   floats_t, all_floats(x), multiply_floats, fma_floats, least_floats, floats_of(words), float_words(floats)
+ *   floats_t, all_floats(x), multiply_floats, fma_floats, least_floats, floats_of(words); float_words(floats) and word_floats(words)
+ *                               are the same bits
  *   line_draws(x, step, at[4])  the draws of a line's weights, in the order in which the next two lead to it
  *   upper_words(a, b) -> words  of x and y, the upper halves of the draws but for the last bit, the first flipped
  *   upper_halves(x, y), float16_halves(x, y) -> line   of two words or floats
  *   distance_words(upper)       the upper 31 bits of |2k + 1 - 2^53|
  *   floats_of_31_bits(words)    rounded to a float32 below 2^31
- *   brief_floats(t)             z / q by 2^31 t
+ *   brief_coefficients(power, segment) of fi_brief_lanes or fi_brief_eight, by the lower bits of a segment's number
  *   infinite_below(x, t, cut)   x, but infinity where t < cut
  *   least_halves(a, b), select_halves(upper, above, below), by the first bits; unequal_halves(a, b), a bit each
  */
 #ifndef LEVEL
 #error "loop.h is included by a level's file, which defines LEVEL first"
+#endif
+#ifdef FI_SOFT_FMA
+#error "a level's file defines FI_HARDWARE_FMA before it includes anything else of the core"
 #endif
 
 /* ---- bases ---- */
@@ -264,6 +268,17 @@ FI_INLINE uint64_t float32_block(fi_base base, draws_t *at, draws_t stride, cons
 
 #ifdef FLOAT_CUT
 enum { HAS_INTERVALS = true };
+
+/* z / q by 2^31 t: a binade's polynomial about its middle. */
+FI_INLINE floats_t brief_floats(floats_t t) {
+    words_t bits = float_words(t), segment = shift_words(bits, 23);
+    bits = or_words(and_words(bits, all_words(0x7FFFFF)), all_words(0x3F800000));
+    floats_t x = word_floats(add_floats(bits, float_words(all_floats(-1.5f))));
+    floats_t p = brief_coefficients(FI_BRIEF_FLOATS, segment);
+    _Pragma("GCC unroll 8") for (int power = FI_BRIEF_FLOATS - 1; power >= 0; power--) p =
+        fma_floats(p, x, brief_coefficients(power, segment));
+    return p;
+}
 
 /* The ends of the intervals in which |w| lies, by the upper halves of the draws. */
 FI_INLINE void interval_floats(fi_base base, words_t upper, const fi_spec *spec, floats_t *low, floats_t *high) {

@@ -5,9 +5,8 @@
 
 #include <arm_neon.h>
 
-#include "../brief.h"
-
 #define FI_HARDWARE_FMA /* every core of this level has the instruction */
+#include "../brief.h"
 #include "../weight.h"
 
 #define LEVEL neon
@@ -86,46 +85,37 @@ static inline weights_t centered_odd_lanes(draws_t z) {
     return add(add(step, step), all_weights(1));
 }
 
-FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
+/* A polynomial of each lane's segment: bits(y) from `bit` up number its row, the bits below say where in it y lies. */
+FI_INLINE void segments_flight(const double *table, int width, int count, int degree, int bit, const weights_t *y,
+                               weights_t *z) {
+    const draws_t below = all_draws((UINT64_C(1) << bit) - 1);
+    const weights_t middle = all_weights(1 + (double)(UINT64_C(1) << bit) * 0x1p-53);
     weights_t x[FLIGHT];
     const double *rows[FLIGHT][LANES];
     EACH_VECTOR {
         draws_t bits = vreinterpretq_u64_f64(y[i]);
-        draws_t segment = vandq_u64(vshrq_n_u64(bits, 51), all_draws(FI_CENTRE_ROWS - 1));
-        rows[i][0] = fi_quantile_centre[vgetq_lane_u64(segment, 0)];
-        rows[i][1] = fi_quantile_centre[vgetq_lane_u64(segment, 1)];
-        bits = vorrq_u64(vandq_u64(bits, all_draws(FI_SIGNIFICAND)), all_draws(FI_ONE));
-        x[i] = subtract(vreinterpretq_f64_u64(bits), all_weights(1.25));
-        z[i] = all_weights(0); /* a row's 15 is a zero, so the first step is exact */
+        draws_t segment = vandq_u64(vshlq_u64(bits, vdupq_n_s64(-bit)), all_draws((uint64_t)count - 1));
+        rows[i][0] = table + (uint64_t)width * vgetq_lane_u64(segment, 0);
+        rows[i][1] = table + (uint64_t)width * vgetq_lane_u64(segment, 1);
+        bits = vorrq_u64(vandq_u64(bits, below), all_draws(FI_ONE));
+        x[i] = subtract(vreinterpretq_f64_u64(bits), middle);
     }
-    _Pragma("GCC unroll 8") for (int power = FI_DEGREE; power >= 0; power -= 2) {
+    _Pragma("GCC unroll 8") for (int power = degree & ~1; power >= 0; power -= 2) {
         EACH_VECTOR { /* two coefficients from each lane's row */
             weights_t a = load_weights(rows[i][0] + power), b = load_weights(rows[i][1] + power);
-            z[i] = fma_lanes(z[i], x[i], vzip2q_f64(a, b));
-            z[i] = fma_lanes(z[i], x[i], vzip1q_f64(a, b));
+            weights_t low = vzip1q_f64(a, b), high = vzip2q_f64(a, b);
+            if (power + 1 <= degree) z[i] = power + 1 == degree ? high : fma_lanes(z[i], x[i], high);
+            z[i] = power == degree ? low : fma_lanes(z[i], x[i], low);
         }
     }
 }
 
-/* 128 rows, so that six coefficients do. */
+FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
+    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, y, z);
+}
+
 FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
-    weights_t x[FLIGHT];
-    const double *rows[FLIGHT][LANES];
-    EACH_VECTOR {
-        draws_t bits = vreinterpretq_u64_f64(y[i]);
-        draws_t segment = vandq_u64(vshrq_n_u64(bits, 48), all_draws(FI_BRIEF_ROWS - 1));
-        rows[i][0] = fi_brief_centre[vgetq_lane_u64(segment, 0)];
-        rows[i][1] = fi_brief_centre[vgetq_lane_u64(segment, 1)];
-        bits = vorrq_u64(vandq_u64(bits, all_draws(FI_BRIEF_SIGNIFICAND)), all_draws(FI_ONE));
-        x[i] = subtract(vreinterpretq_f64_u64(bits), all_weights(FI_BRIEF_MIDDLE));
-    }
-    _Pragma("GCC unroll 4") for (int power = FI_BRIEF_DEGREE - 1; power >= 0; power -= 2) {
-        EACH_VECTOR {
-            weights_t a = load_weights(rows[i][0] + power), b = load_weights(rows[i][1] + power);
-            weights_t low = vzip1q_f64(a, b), high = vzip2q_f64(a, b);
-            z[i] = fma_lanes(power == FI_BRIEF_DEGREE - 1 ? high : fma_lanes(z[i], x[i], high), x[i], low);
-        }
-    }
+    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE, 48, y, z);
 }
 
 static inline mask_t near_tie(weights_t w) {
