@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True, auto_pickle=False, autotestdict=False
-"""Buffers in, one nogil call, status out. No arithmetic and no CPU knowledge lives here: see csrc/."""
+"""Buffers in, one nogil call, status out. No arithmetic on weights and no CPU knowledge lives here: see csrc/."""
 
 cimport cython
 from cpython.buffer cimport (
@@ -91,6 +91,9 @@ UNSUPPORTED_LEVEL = FI_UNSUPPORTED_LEVEL
 # {name: number} of C's own lists.
 BASES = {fi_base_name(<fi_base> i).decode(): i for i in range(FI_BASES)}
 DTYPES = {fi_dtype_name(<fi_dtype> i).decode(): i for i in range(FI_DTYPES)}
+
+cdef int CONSTANT = BASES["constant"]
+cdef int FLOAT64 = DTYPES["float64"], FLOAT32 = DTYPES["float32"], FLOAT16 = DTYPES["float16"]
 
 
 STORES_AUTO = FI_STORES_AUTO
@@ -280,9 +283,6 @@ cdef int native_dtype(const char *format) noexcept:
     return FLOAT64 if format[0] == c"d" else FLOAT32 if format[0] == c"f" else FLOAT16 if format[0] == c"e" else -1
 
 
-cdef int FLOAT64 = DTYPES["float64"], FLOAT32 = DTYPES["float32"], FLOAT16 = DTYPES["float16"]
-
-
 @cython.final
 cdef class Quick:
     """The quick way of one function: a few weights into memory in C's order, in one call.
@@ -330,6 +330,33 @@ cdef class Quick:
         return found
 
 
+cdef int64_t few_elements(tuple shape):
+    """How many elements a shape of plain integers has; 0 where it has others, none, or too many."""
+    cdef int64_t count = 1
+    for length in shape:
+        if type(length) is not int or not 0 < length <= QUICK_BYTES:
+            return 0
+        count *= <int64_t> length
+        if count > QUICK_BYTES:
+            return 0
+    return count
+
+
+cdef bint is_few_in_order(const Py_buffer *view, tuple shape):
+    """Whether a buffer is small, in C's order and, where one is asked for, of this shape."""
+    cdef int i
+    cdef Py_ssize_t step = view.itemsize
+    if not 0 < view.ndim <= QUICK_AXES or not 0 < view.len <= QUICK_BYTES:
+        return False
+    if shape is not None and <int> len(shape) != view.ndim:
+        return False
+    for i in range(view.ndim - 1, -1, -1):
+        if view.strides[i] != step or (shape is not None and shape[i] != view.shape[i]):
+            return False
+        step *= view.shape[i]
+    return True
+
+
 def fill_quickly(Quick quick not None, tuple given not None, dict options not None):
     """Return what a function of these arguments returns, or None, with nothing done: take the long way."""
     cdef Py_buffer view
@@ -338,8 +365,8 @@ def fill_quickly(Quick quick not None, tuple given not None, dict options not No
     cdef Recipe recipe
     cdef Cursor cursor = None
     cdef uint64_t state = 0
-    cdef int i, dtype, leading = quick.leading
-    cdef int64_t size = 1
+    cdef int dtype, leading = quick.leading
+    cdef int64_t size = 0
     cdef tuple shape = None
     cdef bint is_plain = len(given) == leading, has_turn = False
     out = named = None
@@ -361,12 +388,9 @@ def fill_quickly(Quick quick not None, tuple given not None, dict options not No
         if type(given[0]) is not tuple:
             return None
         shape = given[0]
-        for length in shape:
-            if type(length) is not int or not 0 < length <= QUICK_BYTES:
-                return None
-            size *= <int64_t> length
-            if size > QUICK_BYTES:
-                return None
+        size = few_elements(shape)
+        if not size:
+            return None
     if leading == 2:
         if type(given[1]) is int:
             if not 0 <= given[1] < 1 << 64:
@@ -399,15 +423,8 @@ def fill_quickly(Quick quick not None, tuple given not None, dict options not No
         return None
     try:
         dtype = native_dtype(view.format)
-        if dtype < 0 or not 0 < view.ndim <= QUICK_AXES or not 0 < view.len <= QUICK_BYTES:
+        if dtype < 0 or not is_few_in_order(&view, shape):
             return None
-        if shape is not None and <int> len(shape) != view.ndim:
-            return None
-        size = view.itemsize
-        for i in range(view.ndim - 1, -1, -1):
-            if view.strides[i] != size or (shape is not None and shape[i] != view.shape[i]):
-                return None
-            size *= view.shape[i]
         if not spec_of(&spec, recipe, dtype, view.ndim, view.shape) or spec.far:
             return None  # refused, or so slow that signals must be looked for
         size = view.len // view.itemsize
@@ -429,9 +446,6 @@ def fill_quickly(Quick quick not None, tuple given not None, dict options not No
             cursor.release()
         PyBuffer_Release(&view)
     return out
-
-
-cdef int CONSTANT = BASES["constant"]
 
 
 def scale(double scale, double fan, int kind, double gain):

@@ -49,7 +49,6 @@ def most_rows(options: argparse.Namespace) -> int | None:
 
 _ROWS = 500
 
-
 # ---- a model's plan ----------------------------------------------------------------------------------
 
 
