@@ -42,24 +42,34 @@ FI_INLINE float from_float32_bits(uint32_t bits) {
     return x;
 }
 
-/* A narrow format's exponent and significand moved under those of float32, whose bias is larger by a power of
- * two: one exact multiplication puts it right, subnormals included, with no branch. */
-FI_INLINE float from_float16_bits(uint32_t bits) {
-    uint32_t magnitude = bits & 0x7FFF, sign = (bits & 0x8000) << 16;
-    float x = from_float32_bits(magnitude << 13) * 0x1p112f;
-    uint32_t wide;
-    memcpy(&wide, &x, sizeof wide);
-    wide |= magnitude >= 0x7C00 ? UINT32_C(0x7F800000) : 0;
-    return from_float32_bits(wide | sign);
+/* A narrow format's exponent and significand moved under those of float32, whose bias is larger: the exponent's field
+ * gets the difference. A subnormal, of exponent 0, gets one more, and the 1 that it does not have taken off; it is
+ * never a subnormal float32, which some CPUs compute a hundred times slower. */
+FI_INLINE float from_narrow(uint32_t magnitude, int mantissa, int bias, uint32_t infinite) {
+    uint32_t placed = magnitude << (23 - mantissa), rebased = placed + ((uint32_t)(127 - bias) << 23);
+    float lowest = from_float32_bits((uint32_t)(128 - bias) << 23);
+    float subnormal = from_float32_bits(rebased + (UINT32_C(1) << 23)) - lowest;
+    uint32_t bits;
+    memcpy(&bits, &subnormal, sizeof bits);
+    uint32_t is_subnormal = 0 - (uint32_t)(magnitude < UINT32_C(1) << mantissa);
+    uint32_t is_infinite = 0 - (uint32_t)(magnitude >= infinite);
+    bits = (bits & is_subnormal) | (rebased & ~is_subnormal) | (is_infinite & UINT32_C(0x7F800000));
+    return from_float32_bits(bits);
 }
 
+FI_INLINE float with_sign(float x, uint32_t sign) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return from_float32_bits(bits | sign);
+}
+
+FI_INLINE float from_float16_bits(uint32_t bits) {
+    return with_sign(from_narrow(bits & 0x7FFF, 10, 15, 0x7C00), (bits & 0x8000) << 16);
+}
+
+/* Its one NaN; it has no infinity. */
 FI_INLINE float from_float8_e4m3fn_bits(uint32_t bits) {
-    uint32_t magnitude = bits & 0x7F, sign = (bits & 0x80) << 24;
-    float x = from_float32_bits(magnitude << 20) * 0x1p120f;
-    uint32_t wide;
-    memcpy(&wide, &x, sizeof wide);
-    wide |= magnitude == 0x7F ? UINT32_C(0x7FC00000) : 0; /* its one NaN; it has no infinity */
-    return from_float32_bits(wide | sign);
+    return with_sign(from_narrow(bits & 0x7F, 3, 7, 0x7F), (bits & 0x80) << 24);
 }
 
 FI_INLINE float from_bfloat16_bits(uint32_t bits) { return from_float32_bits(bits << 16); }
@@ -152,9 +162,12 @@ FI_INLINE void load_rest(double *rest, marks_t *real, const double *x, int64_t b
 }
 
 /* Leaves x - anchor in place of x, so that the second pass need not subtract it again. */
-FI_INLINE first_t first_pass(double *x, int64_t count, double anchor) {
-    first_t pass = {0};
-    EACH_LANES pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
+FI_INLINE void first_pass(first_t *result, double *x, int64_t count, double anchor) {
+    first_t pass;
+    EACH_LANES {
+        pass.sum[v] = (vector_t){0};
+        pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
+    }
     double rest[SUMMARY_LANES];
     marks_t real[SUMMARY_VECTORS];
     int64_t whole = count - count % SUMMARY_LANES;
@@ -164,11 +177,16 @@ FI_INLINE first_t first_pass(double *x, int64_t count, double anchor) {
         first_step(&pass, rest, real, anchor);
         memcpy(x + whole, rest, sizeof *x * (size_t)(count - whole));
     }
-    return pass;
+    EACH_LANES {
+        result->sum[v] = pass.sum[v];
+        result->low[v] = pass.low[v];
+        result->high[v] = pass.high[v];
+    }
 }
 
-FI_INLINE second_t second_pass(const double *x, int64_t count, double mean) {
-    second_t pass = {0};
+FI_INLINE void second_pass(second_t *result, const double *x, int64_t count, double mean) {
+    second_t pass;
+    EACH_LANES pass.m2[v] = pass.m3[v] = pass.m4[v] = (vector_t){0};
     int64_t i = 0;
     for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) second_step(&pass, x + i, NULL, mean);
     if (i < count) {
@@ -177,7 +195,11 @@ FI_INLINE second_t second_pass(const double *x, int64_t count, double mean) {
         load_rest(rest, real, x, i, count);
         second_step(&pass, rest, real, mean);
     }
-    return pass;
+    EACH_LANES {
+        result->m2[v] = pass.m2[v];
+        result->m3[v] = pass.m3[v];
+        result->m4[v] = pass.m4[v];
+    }
 }
 
 /* Count by stored bits: many more of them than of float64 values fit a register. A block's count fits 16 bits. */
@@ -232,16 +254,18 @@ FI_INLINE void summarize_block(fi_summary *block, const fi_summary *before, cons
     double x[SUMMARY_BLOCK];
     widen_each(x, bits, stored, dtype);
     int64_t count = stored;
-    first_t first = first_pass(x, count, block->anchor);
+    first_t first;
+    first_pass(&first, x, count, block->anchor);
     if (!isfinite(total(first.sum))) {
         widen_each(x, bits, stored, dtype);
         count = keep_finite(block, x, count);
         if (count == 0) return;
-        first = first_pass(x, count, block->anchor);
+        first_pass(&first, x, count, block->anchor);
     }
     block->count = count;
     block->mean = total(first.sum) / (double)count;
-    second_t second = second_pass(x, count, block->mean);
+    second_t second;
+    second_pass(&second, x, count, block->mean);
     block->m2 = total(second.m2), block->m3 = total(second.m3), block->m4 = total(second.m4);
     block->zeros = count_equal(bits, stored, dtype, 0);
     double low[SUMMARY_LANES], high[SUMMARY_LANES];
