@@ -1,8 +1,8 @@
 /* Where to: strided memory becomes the longest runs, and the operating system says how its pages are best written.
  *
  * Two facts decide how a large target is written (bench/README.md has the figures). Resident memory
- * that no cache will keep is written fastest by streaming stores, which fetch no line before overwriting it. A page that does not
- * exist yet is zeroed by the kernel on first touch, and its lines are then in the cache: there ordinary
+ * that no cache will keep is written fastest by streaming stores, which fetch no line before overwriting it. A page
+ * that does not exist yet is zeroed by the kernel on first touch, and its lines are then in the cache: there ordinary
  * stores are no slower, and what counts is to take few faults, that is huge pages.
  */
 #if defined(__linux__)
@@ -64,6 +64,9 @@ int64_t fi_region_size(const fi_region *r) {
 
 /* What is smaller is neither streamed nor backed by huge pages, whatever the machine. */
 #define LARGE_BYTES ((int64_t)4 << 20)
+/* What is larger is streamed: a cache that could hold it is shared by dozens of cores, and often by virtual machines
+ * that see it whole (300 MiB, of which it kept less than 24 for two cores). */
+#define KEPT_BYTES ((int64_t)16 << 20)
 
 /* Linux: from the kernel. sysconf(_SC_LEVEL3_CACHE_SIZE) would be shorter, but glibc adds up the caches of all core
  * complexes on AMD (384 MiB of which no core sees more than 32), and knows none on ARM; nor does musl anywhere. */
@@ -89,10 +92,11 @@ int64_t fi_last_level_cache(void) {
     return kibibytes > 0 ? (int64_t)kibibytes << 10 : 0;
 }
 
-/* A target up to half of the last cache stays in it, and who wrote it reads it from there; the other half is left
- * to what else the machine does. */
+/* A target up to half of the last cache, and to KEPT_BYTES, stays in it, and who wrote it reads it from there; the
+ * other half is left to what else the machine does. */
 int64_t fi_stream_bytes(int64_t last_level_cache) {
-    return last_level_cache / 2 > LARGE_BYTES ? last_level_cache / 2 : LARGE_BYTES;
+    int64_t half = last_level_cache / 2;
+    return half < LARGE_BYTES ? LARGE_BYTES : half > KEPT_BYTES ? KEPT_BYTES : half;
 }
 
 /* Asked once: the question may reach the CPU, which under a hypervisor takes longer than a small fill. */

@@ -38,8 +38,9 @@ def test_one_to_64_threads_give_the_same_bits(dtype, order):
 HERE = _core.stream_bytes(_core.last_level_cache())
 
 
-@pytest.mark.parametrize(("cache", "switch"), [(0, 4), (1, 4), (8, 4), (9, 4.5), (32, 16), (260, 130)])  # MiB
-def test_the_switch_to_streaming_is_half_of_the_last_cache_and_never_below_4_mib(cache, switch):
+@pytest.mark.parametrize(("cache", "switch"), [(0, 4), (1, 4), (8, 4), (9, 4.5), (32, 16), (300, 16)])  # MiB
+def test_the_switch_to_streaming_is_half_of_the_last_cache_from_4_to_16_mib(cache, switch):
+    """A cache of 300 MiB that dozens of cores share keeps 16 for one: stores into it took twice the time."""
     assert _core.stream_bytes(cache << 20) == switch * (1 << 20)
 
 
