@@ -1,40 +1,48 @@
-"""Diagnosing a checkpoint against reading it, and propagation against the products that it cannot do without.
+"""Diagnosing and verifying a checkpoint against reading it, from memory and from the disk; propagation against the
+products that it cannot do without.
 
-The file is read from the page cache, through one buffer of the size that a diagnosis reads with: the hardest
-denominator.
+The page cache is the hardest denominator: it is read faster than weights can be drawn or their moments taken. A
+file that came from elsewhere is read from the disk.
 """
 
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
-from fastinit import Plan, write_checkpoint
+from fastinit import Plan, verify_checkpoint, write_checkpoint
 from fastinit.diagnosis import diagnose
 
 CHUNK = 1 << 19
+
+
+def checkpoint(path, dtype, large):
+    """A checkpoint of 2.5 GB: 40 matrices."""
+    columns = 5 * large // 40 // 4096 // {"float32": 4, "bfloat16": 2}[dtype]
+    specs = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
+    write_checkpoint(Plan.from_specs(specs, 17, dtype=dtype), path)
+
+
+def reading(path):
+    """Read a file through one buffer of the size that a diagnosis reads with."""
+    buffer = memoryview(bytearray(CHUNK))
+    with open(path, "rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("contestant", ["diagnose", "reading"])
 def bench_diagnose(race, large, tmp_path, dtype, threads, contestant):
-    """A checkpoint of 2.5 GB: 40 matrices."""
+    """From the page cache."""
+    path = tmp_path / "w.safetensors"
 
     def make():
-        columns = 5 * large // 40 // 4096 // {"float32": 4, "bfloat16": 2}[dtype]
-        specs = {f"layer.{i}.weight": {"dtype": "F32", "shape": [4096, columns]} for i in range(40)}
-        path = tmp_path / "w.safetensors"
-        write_checkpoint(Plan.from_specs(specs, 17, dtype=dtype), path)
-        buffer = memoryview(bytearray(CHUNK))
-
-        def read():
-            with open(path, "rb", buffering=0) as file:
-                while file.readinto(buffer):
-                    pass
-
-        return {"diagnose": lambda: diagnose(path, threads=threads), "reading": read}
+        checkpoint(path, dtype, large)
+        return {"diagnose": lambda: diagnose(path, threads=threads), "reading": lambda: reading(path)}
 
     race(
         f"diagnose {dtype}, {threads} thread{'s' * (threads > 1)}",
@@ -42,6 +50,37 @@ def bench_diagnose(race, large, tmp_path, dtype, threads, contestant):
         make,
         least={"reading": 0.5},
         bound="the moments' arithmetic",
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to empty the page cache of a file")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("check", [diagnose, verify_checkpoint], ids=["diagnose", "verify"])
+@pytest.mark.parametrize("contestant", ["fastinit", "reading"])
+def bench_from_disk(race, large, tmp_path, dtype, check, contestant):
+    """With a page cache that has nothing of the file, by the default number of threads."""
+    path = tmp_path / "w.safetensors"
+
+    def make():
+        checkpoint(path, dtype, large)
+        return {"fastinit": lambda: check(path), "reading": lambda: reading(path)}
+
+    def from_disk(run):
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        began = time.perf_counter()
+        run()
+        return time.perf_counter() - began
+
+    race(
+        f"{check.__name__.split('_')[0]} {dtype}, from the disk",
+        contestant,
+        make,
+        least={"reading": 0.9},
+        most_rounds=5,
+        seconds_of=from_disk,
+        bound="the disk",
     )
 
 
