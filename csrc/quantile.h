@@ -61,7 +61,7 @@ static inline double segment(const double *row, double argument) {
     return p;
 }
 
-/* z / (2^53 q), for y in [2^-8, 1). */
+/* z / q, for y in [2^-8, 1). */
 static inline double quantile_centre(double y) {
     return segment(fi_quantile_centre[(bits_of(y) >> 51) % FI_CENTRE_ROWS], y);
 }
@@ -71,16 +71,16 @@ static inline double quantile_tail(double t) {
     return segment(fi_quantile_tail[(bits_of(t) >> 51) - FI_TAIL_FIRST], t);
 }
 
-/* The same for o = 2^53 q, with its sign. */
-static inline double signed_tail(double o) {
-    double z = quantile_tail(1 - from_bits(bits_of(o) & (UINT64_MAX >> 1)) * 0x1p-53);
-    return o < 0 ? -z : z;
+/* The same for q, with its sign. */
+static inline double signed_tail(double q) {
+    double z = quantile_tail(1 - from_bits(bits_of(q) & (UINT64_MAX >> 1)));
+    return q < 0 ? -z : z;
 }
 
-/* z for o = 2k + 1 - 2^53, an odd integer below 2^53 in magnitude. */
-static inline double quantile(double o) {
-    double y = fi_fma(o * -0x1p-106, o, FI_QUANTILE_TOP);
-    return y < FI_QUANTILE_CUT ? signed_tail(o) : o * quantile_centre(y);
+/* z for q, an odd multiple of 2^-53 between -1 and 1. */
+static inline double quantile(double q) {
+    double y = fi_fma(-q, q, FI_QUANTILE_TOP);
+    return y < FI_QUANTILE_CUT ? signed_tail(q) : q * quantile_centre(y);
 }
 
 #endif

@@ -184,8 +184,9 @@ static void prepare_brief(fi_spec *spec) {
     if (format->bits == 64 || spec->shift != 0 || spec->plain || spec->far) return;
     if (truncated && format->bits == 16 && !symmetric) return;
     if (!(spread >= FI_BRIEF_LEAST)) return;
-    double error = centered ? FI_BRIEF_ERROR_UNIFORM : FI_BRIEF_ERROR;
-    double above = centered ? FI_BRIEF_ABOVE_UNIFORM : FI_BRIEF_ABOVE;
+    double polynomial = spec->dtype == FI_BFLOAT16 ? FI_BRIEF_ERROR_BFLOAT16 : FI_BRIEF_ERROR_FLOAT16;
+    double error = centered ? FI_BRIEF_ERROR_UNIFORM : polynomial + 0x3p-24;
+    double above = centered ? FI_BRIEF_ABOVE_UNIFORM : polynomial + 0x0.ap-24; /* 0.625 u */
     double share = truncated ? spec->width * 0x1p53 : 1, step = spread * share * 0x1p-31;
     if (format->bits == 16 && !(share >= FI_BRIEF_SHARE)) return;
     spec->brief = true;

@@ -15,7 +15,7 @@
  *   function          interval        spacing     smallest (k = 0)   largest (k = 2^53 - 1)
  *   unit_closed_open  [0, 1)          2^-53       0                  1 - 2^-53
  *   centered_step     [-2^52, 2^52)   1           -2^52              2^52 - 1
- *   centered_odd      (-2^53, 2^53)   2           1 - 2^53           2^53 - 1
+ *   centered_open     (-1, 1)         2^-52       2^-53 - 1          1 - 2^-53
  */
 #ifndef FI_SPLITMIX64_H
 #define FI_SPLITMIX64_H
@@ -43,6 +43,6 @@ static inline double unit_closed_open(uint64_t draw) { return (double)top53(draw
 
 static inline double centered_step(uint64_t draw) { return (double)((int64_t)top53(draw) - (INT64_C(1) << 52)); }
 
-static inline double centered_odd(uint64_t draw) { return 2 * centered_step(draw) + 1; }
+static inline double centered_open(uint64_t draw) { return centered_step(draw) * 0x1p-52 + 0x1p-53; }
 
 #endif

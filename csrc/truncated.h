@@ -23,7 +23,7 @@ static inline bool truncated_is_far(double lower, double upper) { return lower >
 /* Z with 2 Q(Z) = t, for t in [2^-76, 1]; non-increasing in t. */
 static inline double two_sided_quantile(double t) {
     double y = fi_fma(-t, t, t + t) - 0x1p-53; /* t (2 - t) = 1 - q^2 */
-    return y < FI_QUANTILE_CUT ? quantile_tail(t) : (1 - t) * 0x1p53 * quantile_centre(y);
+    return y < FI_QUANTILE_CUT ? quantile_tail(t) : (1 - t) * quantile_centre(y);
 }
 
 /* Near: from each end the two-sided tail grows in steps of width, up to where zero lies. */

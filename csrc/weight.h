@@ -21,7 +21,7 @@ static inline double centered_uniform(uint64_t draw, const fi_spec *spec) {
 }
 
 static inline double normal(uint64_t draw, const fi_spec *spec) {
-    double scaled = spec->scale * quantile(centered_odd(draw));
+    double scaled = spec->scale * quantile(centered_open(draw));
     return clamp(spec->shift + scaled, spec->lo, spec->hi);
 }
 

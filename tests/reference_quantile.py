@@ -73,12 +73,12 @@ def tail(t):
 
 def quantile(k):
     """z of the draw whose top 53 bits are k."""
-    o = float(2 * k + 1 - 2**53)
-    y = fma(o * -(2.0**-106), o, 1 - 2.0**-53)
+    q = float(2 * k + 1 - 2**53) * 2.0**-53
+    y = fma(-q, q, 1 - 2.0**-53)
     if y >= 2.0**-8:
-        return o * centre(y)
-    z = tail(1 - abs(o) * 2.0**-53)
-    return -z if o < 0 else z
+        return q * centre(y)
+    z = tail(1 - abs(q))
+    return -z if q < 0 else z
 
 
 def normal(k, mean, std):
@@ -87,7 +87,7 @@ def normal(k, mean, std):
 
 def two_sided(t):
     y = fma(-t, t, t + t) - 2.0**-53
-    return tail(t) if y < 2.0**-8 else (1 - t) * 2.0**53 * centre(y)
+    return tail(t) if y < 2.0**-8 else (1 - t) * centre(y)
 
 
 def near(k, lower, upper, constants):

@@ -25,8 +25,8 @@ from fastinit.errors import DistributionError
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
-    "quantile": "65f8f6b3fc8dcae3f645756aed068713174b4d20267ff999555872bdc944a7f9",
-    "brief": "5ab3222a76643b0698d8380e22fd441e535a6842239ca57c16964a3f0440f715",
+    "quantile": "18be87c599a6e5e9b7f6c8877ee77850a1cd88a5d7eaed0c53a898fe1c946093",
+    "brief": "069a4e96cbfe50a8d4f07b0be3e32d04c18b1cfb635c8ab3e2fa40b269491b89",
 }
 LARGEST = 8.2924
 K_LIMIT = 2**53

@@ -66,22 +66,27 @@ def segments(
     return [numbered[i] for i in range(count)]
 
 
-def by_float() -> list[Segment]:
+def by_float(degree: int) -> list[Segment]:
     """Return the rows for float32 lanes, a binade each; 2^31 t has 31 more in its exponent."""
-    found = segments(ratio_by_tail, FLOAT_BINADES, 1, 7, float32)
+    found = segments(ratio_by_tail, FLOAT_BINADES, 1, degree, float32)
     return [found[(i - 31) % len(found)] for i in range(len(found))]
 
 
 def tables() -> dict[str, tuple[str, str, list[list[float]], list[Segment]]]:
     """Return each table: its comment, its type, its lines and the segments that it holds."""
-    lanes, half_binades = by_float(), segments(centre_ratio, CENTRE_BINADES, 2, 9, float)
-    eight = [*lanes[8:14], *lanes[6:8]]  # 2^-6 to 2^-1, then 2^-8 and 2^-7: the exponent modulo 8
+    found: dict[str, tuple[str, str, list[list[float]], list[Segment]]] = {}
+    for dtype, degree in (("float16", 6), ("bfloat16", 5)):
+        lanes = by_float(degree)
+        eight = [*lanes[8:14], *lanes[6:8]]  # 2^-6 to 2^-1, then 2^-8 and 2^-7: the exponent modulo 8
+        found |= {
+            f"fi_brief_{dtype}": ("z / q by t in [2^-16, 1), a power of x a row", "float", powers(lanes), lanes),
+            f"fi_brief_{dtype}_eight": ("The same for t in [2^-8, 1)", "float", powers(eight), eight),
+        }
+    half_binades = segments(centre_ratio, CENTRE_BINADES, 2, 8, float)
     rows = segments(centre_ratio, CENTRE_BINADES, 16, 5, float)
-    return {
-        "fi_brief_lanes": ("z / q by t in [2^-16, 1), a power of x a row", "float", powers(lanes), lanes),
-        "fi_brief_eight": ("The same for t in [2^-8, 1)", "float", powers(eight), eight),
+    return found | {
         "fi_brief_powers": (
-            "z / (2^53 q) by y in [2^-8, 1), two segments a binade, a power of x a row",
+            "z / q by y in [2^-8, 1), two segments a binade, a power of x a row",
             "double",
             powers(half_binades),
             half_binades,

@@ -44,12 +44,12 @@ def tail_quantile(t: mpf) -> mpf:
 
 
 def centre_ratio(y: mpf) -> mpf:
-    """Return z / (2^53 q), where y + OFFSET = 1 - q^2."""
+    """Return z / q, where y + OFFSET = 1 - q^2."""
     square = 1 - (y + OFFSET)
     if square < mpf(2) ** -60:  # the series, where square is too small to divide by
-        return mpmath.sqrt(mp.pi / 2) * (1 + mp.pi / 12 * square) / mpf(2) ** 53
+        return mpmath.sqrt(mp.pi / 2) * (1 + mp.pi / 12 * square)
     q = mpmath.sqrt(square)
-    return tail_quantile((y + OFFSET) / (1 + q)) / q / mpf(2) ** 53
+    return tail_quantile((y + OFFSET) / (1 + q)) / q
 
 
 def fit(f: Callable[[mpf], mpf], degree: int = DEGREE, inverse_reach: int = 4) -> list[mpf]:
@@ -161,7 +161,7 @@ def table() -> str:
         "",
         '#include "quantile.h"',
         "",
-        "/* Row s, coefficients of x^0 to x^14 and a zero: z / (2^53 q) where bits(y) >> 51 = s modulo 16. */",
+        "/* Row s, coefficients of x^0 to x^14 and a zero: z / q where bits(y) >> 51 = s modulo 16. */",
         f"FI_ALIGNED const double fi_quantile_centre[{len(rows)}][{WIDTH}] = {{",
         *(_row(s.row) for s in rows),
         "};",

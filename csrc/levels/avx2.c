@@ -88,9 +88,8 @@ static inline weights_t unit_steps(draws_t z, double factor) {
 static inline weights_t centered_steps(draws_t z, double factor) {
     return multiply(all_weights(factor), top53_minus(z, 0x1p52));
 }
-static inline weights_t centered_odd_lanes(draws_t z) {
-    weights_t step = top53_minus(z, 0x1p52);
-    return add(add(step, step), all_weights(1));
+static inline weights_t centered_open_lanes(draws_t z) {
+    return fma_lanes(top53_minus(z, 0x1p52), all_weights(0x1p-52), all_weights(0x1p-53));
 }
 
 static inline weights_t pair_of_rows(const double *low, const double *high) {
@@ -99,13 +98,13 @@ static inline weights_t pair_of_rows(const double *low, const double *high) {
 
 /* A polynomial of each lane's segment: bits(y) from `bit` up number its row, the bits below say where in it y lies.
  * Two coefficients at a time: a transposition, half of it in the loads. */
-FI_INLINE void segments_flight(const double *table, int width, int count, int degree, int bit, const weights_t *y,
-                               weights_t *z) {
+FI_INLINE void segments_flight(const double *table, int width, int count, int degree, int bit, int flight,
+                               const weights_t *y, weights_t *z) {
     const draws_t below = all_draws((UINT64_C(1) << bit) - 1);
     const weights_t middle = all_weights(1 + (double)(UINT64_C(1) << bit) * 0x1p-53);
     weights_t x[FLIGHT];
     const double *rows[FLIGHT][LANES];
-    EACH_VECTOR {
+    EACH_VECTOR(flight) {
         draws_t bits = _mm256_castpd_si256(y[i]);
         draws_t segment = _mm256_and_si256(_mm256_srli_epi64(bits, bit), all_draws((uint64_t)count - 1));
         rows[i][0] = table + width * _mm256_extract_epi64(segment, 0);
@@ -116,7 +115,7 @@ FI_INLINE void segments_flight(const double *table, int width, int count, int de
         x[i] = subtract(_mm256_castsi256_pd(bits), middle);
     }
     _Pragma("GCC unroll 8") for (int power = degree & ~1; power >= 0; power -= 2) {
-        EACH_VECTOR {
+        EACH_VECTOR(flight) {
             weights_t a = pair_of_rows(rows[i][0] + power, rows[i][2] + power);
             weights_t b = pair_of_rows(rows[i][1] + power, rows[i][3] + power);
             weights_t low = _mm256_unpacklo_pd(a, b), high = _mm256_unpackhi_pd(a, b);
@@ -126,12 +125,13 @@ FI_INLINE void segments_flight(const double *table, int width, int count, int de
     }
 }
 
-FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
-    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, y, z);
+FI_INLINE void quantile_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, flight, y, z);
 }
 
-FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
-    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE, 48, y, z);
+FI_INLINE void brief_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE_CENTRE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE_CENTRE, 48,
+                    flight, y, z);
 }
 
 static inline mask_t near_tie(weights_t w) {
@@ -202,6 +202,7 @@ static inline line_t pack_bytes(const words_t x[4]) {
 
 #define FLOAT_CUT 0x1p23f /* 2^31 t: t from 2^-8 up */
 typedef __m256 floats_t;
+enum { FLOAT_FLIGHT = 4 };
 
 static inline floats_t all_floats(float x) { return _mm256_set1_ps(x); }
 static inline floats_t multiply_floats(floats_t a, floats_t b) { return _mm256_mul_ps(a, b); }
@@ -216,6 +217,11 @@ static inline floats_t floats_of_31_bits(words_t x) {
 static inline floats_t infinite_below(floats_t x, floats_t t, float cut) {
     floats_t infinity = _mm256_and_ps(_mm256_cmp_ps(t, all_floats(cut), _CMP_LT_OQ), all_floats(INFINITY));
     return _mm256_or_ps(x, infinity); /* or a NaN: no end of an interval either */
+}
+
+/* The significands of floats, in [1, 2). */
+static inline words_t significands(words_t x) {
+    return or_words(and_words(x, all_words(0x7FFFFF)), all_words(0x3F800000));
 }
 
 /* Within each 128 bits upper_words takes two of a and two of b, and upper_halves four of x and four of y. */
@@ -242,8 +248,9 @@ static inline words_t distance_words(words_t upper) {
     return _mm256_xor_si256(upper, _mm256_or_si256(_mm256_srai_epi32(upper, 31), all_words(1)));
 }
 
-static inline floats_t brief_coefficients(int power, words_t segment) {
-    return _mm256_permutevar8x32_ps(_mm256_load_ps(fi_brief_eight[power]), segment);
+#define BRIEF_FLOATS(dtype) fi_brief_##dtype##_eight[0]
+static inline floats_t brief_coefficients(const float *powers, int power, words_t segment) {
+    return _mm256_permutevar8x32_ps(_mm256_load_ps(powers + 8 * power), segment);
 }
 
 static inline line_t upper_halves(words_t x, words_t y) {

@@ -80,8 +80,8 @@ static inline weights_t centered_steps(draws_t z, double factor) {
     return fma_lanes(scaled53_lanes(z), all_weights(factor * 0x1p-11), all_weights(factor * -0x1p52));
 }
 
-static inline weights_t centered_odd_lanes(draws_t z) {
-    return fma_lanes(scaled53_lanes(z), all_weights(0x1p-10), all_weights(1 - 0x1p53));
+static inline weights_t centered_open_lanes(draws_t z) {
+    return fma_lanes(scaled53_lanes(z), all_weights(0x1p-63), all_weights(0x1p-53 - 1));
 }
 
 /* Of 16 coefficients, the lane's: bits(y) >> 51 modulo 16, which is what the instruction looks at. */
@@ -90,10 +90,11 @@ static inline weights_t coefficient_lanes(const double *row, draws_t segment) {
 }
 
 /* A polynomial on each of 16 half binades. */
-FI_INLINE void half_binades_flight(const double (*powers)[16], int degree, const weights_t *y, weights_t *z) {
+FI_INLINE void half_binades_flight(const double (*powers)[16], int degree, int flight, const weights_t *y,
+                                   weights_t *z) {
     weights_t x[FLIGHT];
     draws_t segment[FLIGHT];
-    EACH_VECTOR {
+    EACH_VECTOR(flight) {
         draws_t bits = _mm512_castpd_si512(y[i]);
         segment[i] = _mm512_srli_epi64(bits, 51);
         bits = _mm512_ternarylogic_epi64(bits, all_draws(FI_SIGNIFICAND), all_draws(FI_ONE), 0xEA); /* & | */
@@ -101,21 +102,21 @@ FI_INLINE void half_binades_flight(const double (*powers)[16], int degree, const
         z[i] = coefficient_lanes(powers[degree], segment[i]);
     }
     _Pragma("GCC unroll 16") for (int power = degree - 1; power >= 0; power--) {
-        EACH_VECTOR z[i] = fma_lanes(z[i], x[i], coefficient_lanes(powers[power], segment[i]));
+        EACH_VECTOR(flight) z[i] = fma_lanes(z[i], x[i], coefficient_lanes(powers[power], segment[i]));
     }
 }
 
-FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
-    half_binades_flight(fi_quantile_powers, FI_DEGREE, y, z);
+FI_INLINE void quantile_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    half_binades_flight(fi_quantile_powers, FI_DEGREE, flight, y, z);
 }
 
-FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
-    half_binades_flight(fi_brief_powers, FI_BRIEF_POWERS, y, z);
+FI_INLINE void brief_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    half_binades_flight(fi_brief_powers, FI_BRIEF_DEGREE_POWERS, flight, y, z);
 }
 
 static inline mask_t near_tie(weights_t w) {
-    draws_t raised = add_draws(_mm512_castpd_si512(w), all_draws((1 << 28) + (1 << 17)));
-    return _mm512_testn_epi64_mask(raised, all_draws((1 << 29) - (1 << 18)));
+    draws_t raised = add_draws(_mm512_castpd_si512(w), all_draws((1 << 28) + (1 << 20)));
+    return _mm512_testn_epi64_mask(raised, all_draws((1 << 29) - (1 << 21)));
 }
 
 /* ---- words ---- */
@@ -196,6 +197,7 @@ static inline line_t pack_bytes(const words_t x[4]) {
 
 #define FLOAT_CUT 0x1p19f /* 2^31 t: t from 2^-12 up */
 typedef __m512 floats_t;
+enum { FLOAT_FLIGHT = 4 };
 
 static inline floats_t all_floats(float x) { return _mm512_set1_ps(x); }
 static inline floats_t multiply_floats(floats_t a, floats_t b) { return _mm512_mul_ps(a, b); }
@@ -209,6 +211,11 @@ static inline floats_t floats_of_31_bits(words_t x) {
 }
 static inline floats_t infinite_below(floats_t x, floats_t t, float cut) {
     return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(t, all_floats(cut), _CMP_LT_OQ), all_floats(INFINITY));
+}
+
+/* The significands of floats, in [1, 2). */
+static inline words_t significands(words_t x) {
+    return _mm512_ternarylogic_epi32(x, all_words(0x7FFFFF), all_words(0x3F800000), 0xEA); /* & | */
 }
 
 /* Of two registers, one takes the upper halves within each 128 bits. */
@@ -236,8 +243,9 @@ static inline words_t distance_words(words_t upper) {
     return _mm512_ternarylogic_epi32(upper, _mm512_srai_epi32(upper, 31), all_words(1), 0x1E); /* ^ (|) */
 }
 
-static inline floats_t brief_coefficients(int power, words_t segment) {
-    return _mm512_permutexvar_ps(segment, _mm512_load_ps(fi_brief_lanes[power]));
+#define BRIEF_FLOATS(dtype) fi_brief_##dtype[0]
+static inline floats_t brief_coefficients(const float *powers, int power, words_t segment) {
+    return _mm512_permutexvar_ps(segment, _mm512_load_ps(powers + 16 * power));
 }
 
 static inline line_t upper_halves(words_t x, words_t y) {

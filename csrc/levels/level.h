@@ -62,8 +62,8 @@ const fi_level *fi_level_current(void);
 #define FI_TARGET_END _Pragma("GCC pop_options")
 #endif
 
-/* A level's file sets FLIGHT. Not unrolled, the arrays of registers would live in memory. */
-#define EACH_VECTOR _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT; i++)
+/* Not unrolled, arrays of registers would live in memory. */
+#define EACH_VECTOR(count) _Pragma("GCC unroll 8") for (int i = 0; i < (count); i++)
 
 #define CONCAT_(a, b) a##_##b
 #define CONCAT(a, b) CONCAT_(a, b)

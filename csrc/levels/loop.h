@@ -18,9 +18,11 @@
  *   lanes_of(mask) = one bit a lane
  *   load_weights, store_weights from and to any address
  *   unit_steps(draw, factor) = factor * top53, centered_steps(draw, factor) = factor * centered_step, rounded once for
- *   a factor of 2^-1011 or more; centered_odd_lanes: see splitmix64.h; scaled53_lanes(draw) = top53 * UNIT53, a power of 2
- *   quantile_centre_flight(y, z): quantile_centre() of quantile.h for FLIGHT registers; brief_centre_flight, of brief.h
- *   near_tie(w) -> mask: within 2^17 units of the last place of w lies a tie of float32
+ *   a factor of 2^-1011 or more; centered_open_lanes: see splitmix64.h
+ *   scaled53_lanes(draw) = top53 * UNIT53, a power of 2
+ *   quantile_centre_flight(flight, y, z): quantile_centre() of quantile.h for so many registers; brief_centre_flight,
+ *                               of brief.h
+ *   near_tie(w) -> mask: within the error of brief_centre_flight lies a tie of float32 (see brief.h)
  *
  *   all_words(x), add_words, subtract_words, and_words, or_words, most_words (of values below 2^31)
  *   shift_words(x, n) = x >> n, add_floats: the words are float32
@@ -33,14 +35,17 @@
  *
  * A level that defines FLOAT_CUT, the least t of its float32 polynomials, has these as well:
  *
- *   floats_t, all_floats(x), multiply_floats, fma_floats, least_floats, floats_of(words); float_words(floats) and word_floats(words)
- *                               are the same bits
+ *   FLOAT_FLIGHT                registers of float32 that a chain of operations keeps in flight
+ *   floats_t, all_floats(x), multiply_floats, fma_floats, least_floats, floats_of(words); float_words(floats) and
+ *                               word_floats(words) are the same bits
  *   line_draws(x, step, at[4])  the draws of a line's weights, in the order in which the next two lead to it
  *   upper_words(a, b) -> words  of x and y, the upper halves of the draws but for the last bit, the first flipped
  *   upper_halves(x, y), float16_halves(x, y) -> line   of two words or floats
  *   distance_words(upper)       the upper 31 bits of |2k + 1 - 2^53|
  *   floats_of_31_bits(words)    rounded to a float32 below 2^31
- *   brief_coefficients(power, segment) of fi_brief_lanes or fi_brief_eight, by the lower bits of a segment's number
+ *   significands(words) of floats, in [1, 2)
+ *   BRIEF_FLOATS(dtype), coefficients of brief.h; brief_coefficients(powers, power, segment) of them, by the lower bits
+ *                               of a segment's number
  *   infinite_below(x, t, cut)   x, but infinity where t < cut
  *   least_halves(a, b), select_halves(upper, above, below), by the first bits; unequal_halves(a, b), a bit each
  */
@@ -85,85 +90,82 @@ static __attribute__((noinline)) void replace_tails(double *z, const double *t, 
     }
 }
 
-static inline bool has_tail(const weights_t *y) {
+FI_INLINE bool has_tail(int flight, const weights_t *y) {
     weights_t lowest = y[0];
-    EACH_VECTOR lowest = least(lowest, y[i]);
+    EACH_VECTOR(flight) lowest = least(lowest, y[i]);
     return lanes_of(less(lowest, all_weights(FI_QUANTILE_CUT))) != 0;
 }
 
 /* z with the tails of what lies below the cut; t is what they are a function of. */
-FI_INLINE void tail_flight(const weights_t *t, const weights_t *y, weights_t *z) {
+FI_INLINE void tail_flight(int flight, const weights_t *t, const weights_t *y, weights_t *z) {
     double spilled[2][LANES * FLIGHT];
     uint64_t below = 0;
-    EACH_VECTOR {
+    EACH_VECTOR(flight) {
         below |= lanes_of(less(y[i], all_weights(FI_QUANTILE_CUT))) << (LANES * i);
         store_weights(spilled[0] + i * LANES, z[i]);
         store_weights(spilled[1] + i * LANES, t[i]);
     }
     replace_tails(spilled[0], spilled[1], below);
-    EACH_VECTOR z[i] = load_weights(spilled[0] + i * LANES);
+    EACH_VECTOR(flight) z[i] = load_weights(spilled[0] + i * LANES);
 }
 
 /* quantile() of quantile.h; or, where a place for them is given, its short way, which leaves out the tails. */
-FI_INLINE void normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec,
+FI_INLINE void normal_vectors(int flight, const draws_t *draws, weights_t *weights, const fi_spec *spec,
                               mask_t *tails) {
-    weights_t o[FLIGHT], t[FLIGHT], y[FLIGHT], z[FLIGHT];
-    for (int done = 0; done < count; done += FLIGHT) {
-        EACH_VECTOR {
-            o[i] = centered_odd_lanes(draws[done + i]);
-            y[i] = fma_lanes(multiply(o[i], all_weights(-0x1p-106)), o[i], all_weights(FI_QUANTILE_TOP));
-        }
-        bool has_tails = !tails && has_tail(y);
-        if (tails)
-            brief_centre_flight(y, z);
-        else
-            quantile_centre_flight(y, z);
-        EACH_VECTOR z[i] = multiply(o[i], z[i]);
-        if (has_tails) {
-            EACH_VECTOR t[i] = subtract(all_weights(1), multiply(magnitude(o[i]), all_weights(0x1p-53)));
-            tail_flight(t, y, z);
-        }
-        EACH_VECTOR weights[done + i] = scaled_and_shifted(z[i], spec);
-        if (tails) EACH_VECTOR tails[done + i] = less(y[i], all_weights(FI_QUANTILE_CUT));
+    weights_t q[FLIGHT], t[FLIGHT], y[FLIGHT], z[FLIGHT];
+    EACH_VECTOR(flight) {
+        q[i] = centered_open_lanes(draws[i]);
+        y[i] = fnma_lanes(q[i], q[i], all_weights(FI_QUANTILE_TOP));
     }
+    bool has_tails = !tails && has_tail(flight, y);
+    if (tails)
+        brief_centre_flight(flight, y, z);
+    else
+        quantile_centre_flight(flight, y, z);
+    EACH_VECTOR(flight) z[i] = multiply(q[i], z[i]);
+    if (has_tails) {
+        EACH_VECTOR(flight) t[i] = subtract(all_weights(1), magnitude(q[i]));
+        tail_flight(flight, t, y, z);
+    }
+    EACH_VECTOR(flight)
+    weights[i] = tails ? multiply(all_weights(spec->scale), z[i]) : scaled_and_shifted(z[i], spec);
+    if (tails) EACH_VECTOR(flight) tails[i] = less(y[i], all_weights(FI_QUANTILE_CUT));
 }
 
 /* truncated_near() of truncated.h; or its short way. */
-FI_INLINE void truncated_near_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec,
+FI_INLINE void truncated_near_vectors(int flight, const draws_t *draws, weights_t *weights, const fi_spec *spec,
                                       mask_t *tails) {
     weights_t sign[FLIGHT], t[FLIGHT], y[FLIGHT], z[FLIGHT];
-    for (int done = 0; done < count; done += FLIGHT) {
-        EACH_VECTOR {
-            weights_t k = scaled53_lanes(draws[done + i]);
-            mask_t below = less(k, all_weights(spec->split * UNIT53));
-            weights_t steps = choose(below, k, subtract(all_weights((0x1p53 - 1) * UNIT53), k));
-            weights_t tail = choose(below, all_weights(spec->low_tail), all_weights(spec->high_tail));
-            sign[i] = keep(below, all_weights(-0.0));
-            steps = fma_lanes(steps, all_weights(2 / UNIT53), all_weights(1));
-            t[i] = least(add(tail, multiply(all_weights(spec->width), steps)), all_weights(1));
-            y[i] = subtract(fnma_lanes(t[i], t[i], add(t[i], t[i])), all_weights(0x1p-53));
-        }
-        bool has_tails = !tails && has_tail(y);
-        if (tails)
-            brief_centre_flight(y, z);
-        else
-            quantile_centre_flight(y, z);
-        EACH_VECTOR z[i] = multiply(multiply(subtract(all_weights(1), t[i]), all_weights(0x1p53)), z[i]);
-        if (has_tails) tail_flight(t, y, z);
-        EACH_VECTOR {
-            z[i] = clamp_lanes(flip(z[i], sign[i]), spec->lower, spec->upper);
-            weights[done + i] = scaled_and_shifted(z[i], spec);
-            if (tails) tails[done + i] = less(y[i], all_weights(FI_QUANTILE_CUT));
-        }
+    EACH_VECTOR(flight) {
+        weights_t k = scaled53_lanes(draws[i]);
+        mask_t below = less(k, all_weights(spec->split * UNIT53));
+        weights_t steps = choose(below, k, subtract(all_weights((0x1p53 - 1) * UNIT53), k));
+        weights_t tail = choose(below, all_weights(spec->low_tail), all_weights(spec->high_tail));
+        sign[i] = keep(below, all_weights(-0.0));
+        steps = fma_lanes(steps, all_weights(2 / UNIT53), all_weights(1));
+        t[i] = least(add(tail, multiply(all_weights(spec->width), steps)), all_weights(1));
+        y[i] = subtract(fnma_lanes(t[i], t[i], add(t[i], t[i])), all_weights(0x1p-53));
+    }
+    bool has_tails = !tails && has_tail(flight, y);
+    if (tails)
+        brief_centre_flight(flight, y, z);
+    else
+        quantile_centre_flight(flight, y, z);
+    EACH_VECTOR(flight) z[i] = multiply(subtract(all_weights(1), t[i]), z[i]);
+    if (has_tails) tail_flight(flight, t, y, z);
+    EACH_VECTOR(flight) {
+        z[i] = clamp_lanes(flip(z[i], sign[i]), spec->lower, spec->upper);
+        weights[i] = scaled_and_shifted(z[i], spec); /* of a z of -0 too, which the sum makes +0 */
+        if (tails) tails[i] = less(y[i], all_weights(FI_QUANTILE_CUT));
     }
 }
 
 /* Far tails are one scalar function for all levels. */
-static __attribute__((noinline)) void truncated_far_vectors(const draws_t *draws, weights_t *weights, int count,
+static __attribute__((noinline)) void truncated_far_vectors(int flight, const draws_t *draws, weights_t *weights,
                                                             const fi_spec *spec) {
     uint64_t draw[LANES];
     double w[LANES];
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < flight; i++) {
         memcpy(draw, draws + i, sizeof draw);
         for (int j = 0; j < LANES; j++) {
             double scaled = spec->scale * truncated_quantile((double)top53(draw[j] ^ draw[j] >> 31), spec);
@@ -173,32 +175,13 @@ static __attribute__((noinline)) void truncated_far_vectors(const draws_t *draws
     }
 }
 
-FI_INLINE void truncated_normal_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec,
-                                        mask_t *tails) {
-    if (!tails && spec->far)
-        truncated_far_vectors(draws, weights, count, spec);
+FI_INLINE void truncated_normal_vectors(int flight, const draws_t *draws, weights_t *weights,
+                                        const fi_spec *spec) {
+    if (spec->far)
+        truncated_far_vectors(flight, draws, weights, spec);
     else
-        truncated_near_vectors(draws, weights, count, spec, tails);
+        truncated_near_vectors(flight, draws, weights, spec, NULL);
 }
-
-/* Short bases take a register at a time. */
-#define DEFINE_VECTORS(base)                                                                                \
-    FI_INLINE void base##_vectors(const draws_t *draws, weights_t *weights, int count, const fi_spec *spec, \
-                                  mask_t *none) {                                                           \
-        (void)none;                                                                                         \
-        _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) weights[i] = base##_lanes(draws[i], spec);  \
-    }
-
-enum {
-    FLIGHT_constant = 1,
-    FLIGHT_uniform = 1,
-    FLIGHT_centered_uniform = 1,
-    FLIGHT_normal = FLIGHT,
-    FLIGHT_truncated_normal = FLIGHT
-};
-DEFINE_VECTORS(constant)
-DEFINE_VECTORS(uniform)
-DEFINE_VECTORS(centered_uniform)
 
 /* ---- dtypes ----
  *
@@ -242,26 +225,150 @@ FI_INLINE line_t pack_float8(const weights_t w[8], int mantissa, int bias) {
 static inline line_t pack_float8_e4m3fn(const weights_t w[8]) { return pack_float8(w, 3, 7); }
 static inline line_t pack_float8_e5m2(const weights_t w[8]) { return pack_float8(w, 2, 15); }
 
+/* Eight registers of weights, of as many lines as a weight has bytes. */
+enum { BLOCK = LINE_BYTES };
+
+FI_INLINE void put_line(void *out, line_t line, bool stream) {
+    if (stream)
+        stream_line(out, line);
+    else
+        store_line(out, line);
+}
+
+/* Float64 weights to whole lines of a dtype, of which the last may be wanted in part. */
+typedef void (*pack_t)(char *out, const double *weights, size_t count, bool stream);
+
+#define DEFINE_PACK(with, number, dtype, width, type, ...)                                                   \
+    FI_INLINE line_t line_of_##dtype(const double *from) {                                                   \
+        weights_t weights[LINE_BYTES / sizeof(type) / LANES];                                                \
+        for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)                                        \
+            weights[i] = load_weights(from + i * LANES);                                                     \
+        return (pack_##dtype)(weights); /* see formats.h */                                                  \
+    }                                                                                                        \
+    static __attribute__((noinline)) void pack_lines_##dtype(char *out, const double *weights, size_t count, \
+                                                             bool stream) {                                  \
+        enum { LINE = LINE_BYTES / sizeof(type) };                                                           \
+        for (; count >= LINE; count -= LINE, weights += LINE, out += LINE_BYTES) {                           \
+            line_t line = line_of_##dtype(weights);                                                          \
+            put_line(out, line, stream);                                                                     \
+        }                                                                                                    \
+        if (count) {                                                                                         \
+            line_t line = line_of_##dtype(weights);                                                          \
+            memcpy(out, &line, count * sizeof(type));                                                        \
+        }                                                                                                    \
+    }
+FI_EACH_DTYPE(DEFINE_PACK, )
+
+/* ---- the exact way ----
+ *
+ * A long chain of operations stands once a base, and makes float64 weights: of any draws, in flights. Narrow ones pass
+ * through a tile of float64 in the first cache. */
+
+enum {
+    FLIGHT_WEIGHTS = FLIGHT * LANES, /* a block or a part of it */
+    TILE_WEIGHTS = 1024
+};
+_Static_assert(BLOCK % FLIGHT_WEIGHTS == 0 && TILE_WEIGHTS % BLOCK == 0, "tiles of whole blocks of whole flights");
+
+typedef struct {
+    /* Flights of the draws at[], at[] + stride, ... */
+    void (*run)(double *out, size_t flights, const draws_t at[FLIGHT], draws_t stride, const fi_spec *spec,
+                bool stream);
+    /* Vectors of any draws. */
+    void (*alone)(double *out, size_t vectors, const draws_t *at, const fi_spec *spec);
+} exact_t;
+
+FI_INLINE void exact_vectors(fi_base base, int flight, const draws_t *draws, weights_t *weights,
+                             const fi_spec *spec) {
+    if (base == FI_CENTERED_UNIFORM) EACH_VECTOR(flight) weights[i] = centered_uniform_lanes(draws[i], spec);
+    if (base == FI_NORMAL) normal_vectors(flight, draws, weights, spec, NULL);
+    if (base == FI_TRUNCATED_NORMAL) truncated_normal_vectors(flight, draws, weights, spec);
+    if (spec->clamped) EACH_VECTOR(flight) weights[i] = clamp_lanes(weights[i], spec->lo, spec->hi);
+}
+
+#define DEFINE_EXACT(base, number)                                                                           \
+    static __attribute__((noinline)) void exact_run_##base(double *out, size_t flights,                      \
+                                                           const draws_t from[FLIGHT], draws_t stride,       \
+                                                           const fi_spec *given, bool stream) {              \
+        const fi_spec spec = *given; /* a copy that no store to out can alias */                             \
+        draws_t at[FLIGHT];                                                                                  \
+        EACH_VECTOR(FLIGHT) at[i] = from[i];                                                                 \
+        for (; flights; flights--, out += FLIGHT_WEIGHTS) {                                                  \
+            draws_t draws[FLIGHT];                                                                           \
+            weights_t weights[FLIGHT];                                                                       \
+            EACH_VECTOR(FLIGHT) {                                                                            \
+                draws[i] = stirred_lanes(at[i]);                                                             \
+                at[i] = add_draws(at[i], stride);                                                            \
+            }                                                                                                \
+            exact_vectors(number, FLIGHT, draws, weights, &spec);                                            \
+            EACH_VECTOR(FLIGHT) put_line(out + i * LANES, pack_float64(weights + i), stream);                \
+        }                                                                                                    \
+    }                                                                                                        \
+    static __attribute__((noinline)) void exact_alone_##base(double *out, size_t vectors, const draws_t *at, \
+                                                             const fi_spec *spec) {                          \
+        for (; vectors; vectors--, out += LANES) {                                                           \
+            draws_t draws = stirred_lanes(*at++);                                                            \
+            weights_t weights;                                                                               \
+            exact_vectors(number, 1, &draws, &weights, spec);                                                \
+            store_weights(out, weights);                                                                     \
+        }                                                                                                    \
+    }
+
+DEFINE_EXACT(centered_uniform, FI_CENTERED_UNIFORM)
+DEFINE_EXACT(normal, FI_NORMAL)
+DEFINE_EXACT(truncated_normal, FI_TRUNCATED_NORMAL)
+
+static const exact_t exact[FI_BASES] = {
+    [FI_CENTERED_UNIFORM] = {exact_run_centered_uniform, exact_alone_centered_uniform},
+    [FI_NORMAL] = {exact_run_normal, exact_alone_normal},
+    [FI_TRUNCATED_NORMAL] = {exact_run_truncated_normal, exact_alone_truncated_normal},
+};
+
+FI_INLINE void exact_run(const exact_t *ways, double *out, size_t flights, uint64_t x, uint64_t step,
+                         const fi_spec *spec, bool stream) {
+    const draws_t next = all_draws(step * LANES);
+    draws_t at[FLIGHT];
+    at[0] = every_draw(x, step);
+    EACH_VECTOR(FLIGHT - 1) at[i + 1] = add_draws(at[i], next);
+    ways->run(out, flights, at, all_draws(step * FLIGHT_WEIGHTS), spec, stream);
+}
+
+static __attribute__((noinline)) void fill_exactly(const exact_t *ways, pack_t pack, char *out, size_t count,
+                                                   uint64_t x, uint64_t step, const fi_spec *spec, bool stream) {
+    _Alignas(LINE_BYTES) double tile[TILE_WEIGHTS];
+    const size_t itemsize = (size_t)formats[spec->dtype].bits / 8;
+    size_t head = stream ? -(uintptr_t)out % LINE_BYTES / itemsize : 0;
+    while (count) {
+        size_t done = head && head < count ? head : count < TILE_WEIGHTS ? count : TILE_WEIGHTS;
+        if (itemsize == sizeof *tile && head == 0 && count >= FLIGHT_WEIGHTS) {
+            done = count - count % FLIGHT_WEIGHTS;
+            exact_run(ways, (double *)out, done / FLIGHT_WEIGHTS, x, step, spec, stream);
+        } else {
+            exact_run(ways, tile, (done + BLOCK - 1) / BLOCK * (BLOCK / FLIGHT_WEIGHTS), x, step, spec, false);
+            pack(out, tile, done, stream);
+        }
+        out += done * itemsize, count -= done, x += done * step, head = 0;
+    }
+}
+
 /* ---- the short ways of brief.h ---- */
 
-enum { HALVES = 4 * LANES, FLOATS = FLIGHT * LANES }; /* weights of a block: a line of 16-bit ones, or a flight */
-
-/* A block of float32s by float64 lanes; a bit for each weight that is unsure. */
+/* A flight of float32s by float64 lanes; a bit for each weight that is unsure. */
 FI_INLINE uint64_t float32_block(fi_base base, draws_t *at, draws_t stride, const fi_spec *spec, line_t *lines) {
     draws_t draws[FLIGHT];
     weights_t weights[FLIGHT];
     mask_t unsure[FLIGHT];
     uint64_t bits = 0;
-    EACH_VECTOR {
+    EACH_VECTOR(FLIGHT) {
         draws[i] = stirred_lanes(*at);
         *at = add_draws(*at, stride);
     }
     if (base == FI_NORMAL)
-        normal_vectors(draws, weights, FLIGHT, spec, unsure);
+        normal_vectors(FLIGHT, draws, weights, spec, unsure);
     else
-        truncated_near_vectors(draws, weights, FLIGHT, spec, unsure);
-    EACH_VECTOR bits |= lanes_of(either(unsure[i], near_tie(weights[i]))) << (LANES * i);
-    if (base != FI_NORMAL) EACH_VECTOR weights[i] = clamp_lanes(weights[i], spec->lo, spec->hi);
+        truncated_near_vectors(FLIGHT, draws, weights, spec, unsure);
+    EACH_VECTOR(FLIGHT) bits |= lanes_of(either(unsure[i], near_tie(weights[i]))) << (LANES * i);
+    if (base != FI_NORMAL) EACH_VECTOR(FLIGHT) weights[i] = clamp_lanes(weights[i], spec->lo, spec->hi);
     _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT / 2; i++) lines[i] = pack_float32(weights + 2 * i);
     return bits;
 }
@@ -270,31 +377,43 @@ FI_INLINE uint64_t float32_block(fi_base base, draws_t *at, draws_t stride, cons
 enum { HAS_INTERVALS = true };
 
 /* z / q by 2^31 t: a binade's polynomial about its middle. */
-FI_INLINE floats_t brief_floats(floats_t t) {
-    words_t bits = float_words(t), segment = shift_words(bits, 23);
-    bits = or_words(and_words(bits, all_words(0x7FFFFF)), all_words(0x3F800000));
-    floats_t x = word_floats(add_floats(bits, float_words(all_floats(-1.5f))));
-    floats_t p = brief_coefficients(FI_BRIEF_FLOATS, segment);
-    _Pragma("GCC unroll 8") for (int power = FI_BRIEF_FLOATS - 1; power >= 0; power--) p =
-        fma_floats(p, x, brief_coefficients(power, segment));
-    return p;
+FI_INLINE void brief_floats(fi_dtype dtype, int flight, const floats_t *t, floats_t *p) {
+    const float *powers = dtype == FI_FLOAT16 ? BRIEF_FLOATS(float16) : BRIEF_FLOATS(bfloat16);
+    const int degree = dtype == FI_FLOAT16 ? FI_BRIEF_DEGREE_FLOAT16 : FI_BRIEF_DEGREE_BFLOAT16;
+    words_t segment[FLOAT_FLIGHT];
+    floats_t x[FLOAT_FLIGHT];
+    EACH_VECTOR(flight) {
+        segment[i] = shift_words(float_words(t[i]), 23);
+        x[i] = word_floats(add_floats(significands(float_words(t[i])), float_words(all_floats(-1.5f))));
+        p[i] = brief_coefficients(powers, degree, segment[i]);
+    }
+    _Pragma("GCC unroll 8") for (int power = degree - 1; power >= 0; power--) {
+        EACH_VECTOR(flight) p[i] = fma_floats(p[i], x[i], brief_coefficients(powers, power, segment[i]));
+    }
 }
 
 /* The ends of the intervals in which |w| lies, by the upper halves of the draws. */
-FI_INLINE void interval_floats(fi_base base, words_t upper, const fi_spec *spec, floats_t *low, floats_t *high) {
-    words_t distance = distance_words(upper), left = subtract_words(all_words(0x7FFFFFFF), distance);
-    floats_t q = floats_of(distance), t = q;
-    if (base == FI_NORMAL) t = floats_of_31_bits(left);
-    if (base == FI_TRUNCATED_NORMAL) {
-        t = fma_floats(floats_of(left), all_floats(spec->share), all_floats(spec->tail));
-        t = least_floats(t, all_floats(0x1.fffffep30f));
+FI_INLINE void interval_floats(fi_base base, fi_dtype dtype, int flight, const words_t *upper, const fi_spec *spec,
+                               floats_t *low, floats_t *high) {
+    floats_t q[FLOAT_FLIGHT], t[FLOAT_FLIGHT];
+    EACH_VECTOR(flight) {
+        words_t distance = distance_words(upper[i]), left = subtract_words(all_words(0x7FFFFFFF), distance);
+        q[i] = t[i] = floats_of(distance);
+        if (base == FI_NORMAL) t[i] = floats_of_31_bits(left);
+        if (base == FI_TRUNCATED_NORMAL) {
+            t[i] = fma_floats(floats_of(left), all_floats(spec->share), all_floats(spec->tail));
+            t[i] = least_floats(t[i], all_floats(0x1.fffffep30f));
+        }
     }
-    if (base != FI_CENTERED_UNIFORM) *low = multiply_floats(q, brief_floats(t));
-    *low = multiply_floats(base == FI_CENTERED_UNIFORM ? q : *low, all_floats(spec->step));
-    *high = fma_floats(*low, all_floats(spec->wide), all_floats(spec->slack));
-    if (base != FI_CENTERED_UNIFORM) *high = infinite_below(*high, t, FLOAT_CUT);
-    /* Near 0 the exact way's 1 - t has an absolute error, and it can be a zero, which is +0. */
-    if (base == FI_TRUNCATED_NORMAL) *high = infinite_below(*high, q, 0x1p14f);
+    if (base != FI_CENTERED_UNIFORM) brief_floats(dtype, flight, t, low);
+    EACH_VECTOR(flight) {
+        low[i] = base == FI_CENTERED_UNIFORM ? q[i] : multiply_floats(q[i], low[i]);
+        low[i] = multiply_floats(low[i], all_floats(spec->step));
+        high[i] = fma_floats(low[i], all_floats(spec->wide), all_floats(spec->slack));
+        if (base != FI_CENTERED_UNIFORM) high[i] = infinite_below(high[i], t[i], FLOAT_CUT);
+        /* Near 0 the exact way's 1 - t has an absolute error, and it can be a zero, which is +0. */
+        if (base == FI_TRUNCATED_NORMAL) high[i] = infinite_below(high[i], q[i], 0x1p14f);
+    }
 }
 
 /* Rounded to nearest, ties up: where both ends of an interval give one value, no tie lies within. */
@@ -304,25 +423,34 @@ FI_INLINE line_t nearest_halves(fi_dtype dtype, floats_t x, floats_t y) {
                         add_words(float_words(y), all_words(0x8000)));
 }
 
-/* A line of 16-bit weights by float32 lanes; a bit for each weight that is unsure. */
+/* Lines of 16-bit weights by float32 lanes; a bit for each weight that is unsure. */
 FI_INLINE uint64_t halves_block(fi_base base, fi_dtype dtype, draws_t *at, draws_t stride, const fi_spec *spec,
-                                line_t *line) {
-    floats_t low[2], high[2];
-    words_t upper[2] = {upper_words(at[0], at[1]), upper_words(at[2], at[3])};
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) at[i] = add_draws(at[i], stride);
-    _Pragma("GCC unroll 2") for (int i = 0; i < 2; i++) interval_floats(base, upper[i], spec, &low[i], &high[i]);
-    line_t codes = nearest_halves(dtype, low[0], low[1]), others = nearest_halves(dtype, high[0], high[1]);
-    line_t signs = upper_halves(upper[0], upper[1]), clamped = codes;
-    if (base != FI_NORMAL) {
-        const line_t most = all_words(spec->most * 0x10001u), most_below = all_words(spec->most_below * 0x10001u);
-        clamped = least_halves(codes, select_halves(signs, most, most_below));
+                                line_t *lines) {
+    floats_t low[FLOAT_FLIGHT], high[FLOAT_FLIGHT];
+    words_t upper[FLOAT_FLIGHT];
+    uint64_t bits = 0;
+    EACH_VECTOR(FLOAT_FLIGHT) {
+        upper[i] = upper_words(at[2 * i], at[2 * i + 1]);
+        at[2 * i] = add_draws(at[2 * i], stride);
+        at[2 * i + 1] = add_draws(at[2 * i + 1], stride);
     }
-    *line = or_words(clamped, and_words(signs, all_words(0x80008000)));
-    return unequal_halves(codes, others);
+    interval_floats(base, dtype, FLOAT_FLIGHT, upper, spec, low, high);
+    EACH_VECTOR(FLOAT_FLIGHT / 2) {
+        line_t codes = nearest_halves(dtype, low[2 * i], low[2 * i + 1]), clamped = codes;
+        line_t others = nearest_halves(dtype, high[2 * i], high[2 * i + 1]);
+        line_t signs = upper_halves(upper[2 * i], upper[2 * i + 1]);
+        if (base != FI_NORMAL) {
+            const line_t most = all_words(spec->most * 0x10001u), below = all_words(spec->most_below * 0x10001u);
+            clamped = least_halves(codes, select_halves(signs, most, below));
+        }
+        lines[i] = or_words(clamped, and_words(signs, all_words(0x80008000)));
+        bits |= unequal_halves(codes, others) << (LINE_BYTES / 2 * i);
+    }
+    return bits;
 }
 
 #else
-enum { HAS_INTERVALS = false };
+enum { HAS_INTERVALS = false, FLOAT_FLIGHT = 2 };
 FI_INLINE uint64_t halves_block(fi_base base, fi_dtype dtype, draws_t *at, draws_t stride, const fi_spec *spec,
                                 line_t *line) {
     (void)base, (void)dtype, (void)at, (void)stride, (void)spec, (void)line;
@@ -331,172 +459,211 @@ FI_INLINE uint64_t halves_block(fi_base base, fi_dtype dtype, draws_t *at, draws
 #define line_draws(x, step, at) (void)(at)
 #endif
 
+enum { HALVES = 2 * LANES * FLOAT_FLIGHT }; /* weights of a block of 16-bit ones */
+
 /* A tile is filled by the short way, mended, and only then streamed: a scalar store into a line that has left the
  * caches would fetch it again, and a branch for each unsure weight would be mispredicted. */
 enum { TILE_BYTES = 8192, TILE_BLOCKS = TILE_BYTES / (2 * HALVES) };
+_Static_assert(TILE_BLOCKS >= TILE_BYTES / (4 * FLIGHT_WEIGHTS), "blocks of float32 find room too");
 typedef struct {
     int count;
     int block[TILE_BLOCKS];
     uint64_t bits[TILE_BLOCKS];
 } unsure_t;
 
+/* Unsure weights by the exact way, in registers of their own: most tiles have a few. */
 static __attribute__((noinline)) void mend(char *tile, const unsure_t *unsure, uint64_t x, uint64_t step,
-                                           const fi_spec *spec) {
-    size_t itemsize = spec->dtype == FI_FLOAT32 ? 4 : 2, length = spec->dtype == FI_FLOAT32 ? FLOATS : HALVES;
+                                           const fi_spec *spec, const exact_t *ways, pack_t pack) {
+    const bool wide = spec->dtype == FI_FLOAT32;
+    const size_t itemsize = wide ? 4 : 2, length = wide ? FLIGHT_WEIGHTS : HALVES;
+    _Alignas(LINE_BYTES) uint64_t at[BLOCK];
+    _Alignas(LINE_BYTES) double weights[BLOCK];
+    char codes[sizeof weights], *place[BLOCK];
+    size_t count = 0;
+    for (int i = 0; i < BLOCK; i++) at[i] = x; /* no tail as a rule, as what is unsure often is */
+    for (int i = 0; i < BLOCK; i += LANES) store_weights(weights + i, all_weights(1));
     for (int i = 0; i < unsure->count; i++) {
-        for (uint64_t bits = unsure->bits[i]; bits; bits &= bits - 1) {
+        for (uint64_t bits = unsure->bits[i]; bits;) {
             size_t j = (size_t)unsure->block[i] * length + (size_t)__builtin_ctzll(bits);
-            uint64_t code = to_format(weight(mix64(x + j * step), spec), &formats[spec->dtype]);
-            memcpy(tile + j * itemsize, &code, itemsize); /* its lower bytes: vector levels are little-endian */
+            at[count] = x + j * step;
+            place[count++] = tile + j * itemsize;
+            bits &= bits - 1;
+            if (count < BLOCK && (bits || i + 1 < unsure->count)) continue;
+            ways->alone(weights, (count + LANES - 1) / LANES, (const draws_t *)at, spec);
+            pack(codes, weights, count, false);
+            for (size_t k = 0; k < count; k++) {
+                if (wide)
+                    memcpy(place[k], codes + 4 * k, 4);
+                else
+                    memcpy(place[k], codes + 2 * k, 2);
+            }
+            count = 0;
         }
     }
 }
 
-typedef void (*part_t)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec);
+/* The lines of a mended tile leave while the next tile is computed; all at once, the stores would wait for memory. */
+typedef struct {
+    char *from, *end, *to;
+} leaving_t;
+
+FI_INLINE void stream_lines(leaving_t *tile, int lines) {
+    if (tile->from == tile->end) return;
+    EACH_VECTOR(lines) stream_line(tile->to + i * LINE_BYTES, load_line(tile->from + i * LINE_BYTES));
+    tile->from += lines * LINE_BYTES, tile->to += lines * LINE_BYTES;
+}
 
 FI_INLINE void fill_brief(fi_base base, fi_dtype dtype, char *out, size_t count, uint64_t x, uint64_t step,
-                          const fi_spec *given, bool stream, part_t part) {
-    enum { BLOCK_LINES = FLIGHT / 2 };
-    const int itemsize = dtype == FI_FLOAT32 ? 4 : 2, length = dtype == FI_FLOAT32 ? FLOATS : HALVES;
+                          const fi_spec *given, bool stream, const exact_t *ways, pack_t pack) {
+    enum { BLOCK_LINES = FLIGHT / 2 }; /* or fewer */
+    const int itemsize = dtype == FI_FLOAT32 ? 4 : 2, length = dtype == FI_FLOAT32 ? FLIGHT_WEIGHTS : HALVES;
     const int lines = length * itemsize / LINE_BYTES, most = TILE_BYTES / (length * itemsize);
-    _Alignas(LINE_BYTES) char buffer[TILE_BYTES];
+    _Static_assert((int)FLOAT_FLIGHT <= FLIGHT && HALVES <= 64 && FLIGHT_WEIGHTS <= 64,
+                   "lines and bits of a block");
+    _Static_assert(TILE_BYTES % (2 * HALVES) == 0 && TILE_BYTES % (4 * FLIGHT_WEIGHTS) == 0,
+                   "tiles of whole blocks");
+    _Alignas(LINE_BYTES) char buffers[2][TILE_BYTES];
+    leaving_t leaving = {0};
     const fi_spec spec = *given;
     const draws_t stride = all_draws(step * (dtype == FI_FLOAT32 ? LANES : HALVES));
-    draws_t at[4];
+    draws_t at[2 * FLOAT_FLIGHT];
     unsure_t unsure;
     size_t head = stream ? -(uintptr_t)out % LINE_BYTES / (size_t)itemsize : 0;
     if (head > count) head = count;
-    if (head) part(out, head, x, step, given);
+    if (head) fill_exactly(ways, pack, out, head, x, step, given, false);
     out += head * (size_t)itemsize, count -= head, x += head * step;
     if (dtype == FI_FLOAT32)
         at[0] = every_draw(x, step);
     else
-        line_draws(x, step, at);
-    while (count >= (size_t)length) {
+        EACH_VECTOR(FLOAT_FLIGHT / 2) line_draws(x + (uint64_t)i * (4 * LANES) * step, step, at + 4 * i);
+    for (int turn = 0; count >= (size_t)length; turn ^= 1) {
         int blocks = count / (size_t)length < (size_t)most ? (int)(count / (size_t)length) : most;
         size_t done = (size_t)blocks * (size_t)length;
-        char *tile = stream ? buffer : out, *place = tile;
+        char *tile = stream ? buffers[turn] : out, *place = tile;
         unsure.count = 0;
         for (int i = 0; i < blocks; i++) {
             line_t line[BLOCK_LINES];
             uint64_t bits = dtype == FI_FLOAT32 ? float32_block(base, at, stride, &spec, line)
                                                 : halves_block(base, dtype, at, stride, &spec, line);
-            _Pragma("GCC unroll 4") for (int j = 0; j < lines; j++, place += LINE_BYTES)
-                store_line(place, line[j]);
+            EACH_VECTOR(lines) store_line(place + i * LINE_BYTES, line[i]);
+            place += lines * LINE_BYTES;
+            stream_lines(&leaving, lines);
             unsure.block[unsure.count] = i;
             unsure.bits[unsure.count] = bits;
             unsure.count += bits != 0;
         }
-        mend(tile, &unsure, x, step, given);
-        if (stream)
-            for (size_t j = 0; j < done * (size_t)itemsize; j += LINE_BYTES)
-                stream_line(out + j, load_line(tile + j));
+        while (leaving.from < leaving.end) stream_lines(&leaving, lines);
+        mend(tile, &unsure, x, step, given, ways, pack);
+        if (stream) leaving = (leaving_t){tile, place, out};
         out += done * (size_t)itemsize, count -= done, x += done * step;
     }
-    if (count) part(out, count, x, step, given);
+    while (leaving.from < leaving.end) stream_lines(&leaving, lines);
+    if (count) fill_exactly(ways, pack, out, count, x, step, given, false);
 }
 
-/* ---- kernels ----
- *
- * The loop goes by blocks of one or more lines. A block that is only partly wanted (before the first aligned
- * address, or at the end) is computed whole and copied in part: the bits cannot differ from those of the loop. That
- * is a function of its own, so that a kernel holds its long chain of operations once in each loop and no more. */
+/* ---- kernels ---- */
 
-/* How many lines hold FLIGHT vectors; at least one. */
-#define LINES(base, type) ((FLIGHT_##base * LANES * sizeof(type) + LINE_BYTES - 1) / LINE_BYTES)
+/* Which bases have many operations for each weight. */
+#define LONG_constant 0
+#define LONG_uniform 0
+#define LONG_centered_uniform 0
+#define LONG_normal 1
+#define LONG_truncated_normal 1
 
-#define BASE_NUMBER(with, number, base) BASE_##base = number,
+/* Of a base that is not listed, LONG_<base> is undeclared here. */
+#define BASE_NUMBER(with, number, base) BASE_##base = number, IS_LONG_##base = LONG_##base,
 enum { FI_EACH_BASE(BASE_NUMBER, ) };
 #undef BASE_NUMBER
 
 /* The short ways that there are. */
-#define IS_BRIEF(base, width)                                                                   \
-    ((width) == 32 ? BASE_##base == BASE_normal || BASE_##base == BASE_truncated_normal         \
-                   : (width) == 16 && HAS_INTERVALS &&                                          \
-                         (BASE_##base == BASE_centered_uniform || BASE_##base == BASE_normal || \
-                          BASE_##base == BASE_truncated_normal))
+#define IS_CENTRAL(base) ((int)BASE_##base == BASE_normal || (int)BASE_##base == BASE_truncated_normal)
+#define IS_BRIEF(base, width) \
+    ((width) == 32            \
+         ? IS_CENTRAL(base)   \
+         : (width) == 16 && HAS_INTERVALS && (IS_CENTRAL(base) || (int)BASE_##base == BASE_centered_uniform))
 
-#define DEFINE_FILL(base, number, dtype, width, type, ...)                                                        \
-    enum { LINES_##base##_##dtype = LINES(base, type) };                                                          \
-    typedef struct {                                                                                              \
-        line_t lines[LINES_##base##_##dtype];                                                                     \
-    } block_##base##_##dtype;                                                                                     \
-                                                                                                                  \
-    FI_INLINE block_##base##_##dtype next_##base##_##dtype(draws_t *at, draws_t stride, const fi_spec *spec,      \
-                                                           bool clamped) {                                        \
-        enum {                                                                                                    \
-            LINE_VECTORS = LINE_BYTES / sizeof(type) / LANES,                                                     \
-            BLOCK_VECTORS = LINE_VECTORS * LINES(base, type)                                                      \
-        };                                                                                                        \
-        draws_t draws[BLOCK_VECTORS];                                                                             \
-        weights_t weights[BLOCK_VECTORS];                                                                         \
-        block_##base##_##dtype block;                                                                             \
-        _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_VECTORS; i++) {                                         \
+#define DEFINE_BRIEF(base, number, dtype, width)                                                             \
+    static __attribute__((noinline)) void brief_##base##_##dtype(                                            \
+        void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, bool stream) {              \
+        if (IS_BRIEF(base, width))                                                                           \
+            fill_brief((fi_base)BASE_##base, number, out, count, x, step, spec, stream, &exact[BASE_##base], \
+                       pack_lines_##dtype);                                                                  \
+    }
+
+/* A base of many operations, LONG_<base> 1. */
+#define DEFINE_1(base, number, dtype, width, type, ...)                                                           \
+    DEFINE_BRIEF(base, number, dtype, width)                                                                      \
+    static void KERNEL_NAME(base, dtype)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, \
+                                         bool stream) {                                                           \
+        if (IS_BRIEF(base, width) && spec->brief)                                                                 \
+            brief_##base##_##dtype(out, count, x, step, spec, stream);                                            \
+        else                                                                                                      \
+            fill_exactly(&exact[BASE_##base], pack_lines_##dtype, out, count, x, step, spec, stream);             \
+    }
+
+/* A base of few, LONG_<base> 0: BLOCK weights at a time, from draws to memory, and a line at a time before the first
+ * aligned address and at the end. A line that is only partly wanted is computed whole and copied in part. */
+#define DEFINE_0(base, number, dtype, width, type, ...)                                                           \
+    FI_INLINE void next_##base##_##dtype(draws_t *at, draws_t stride, const fi_spec *spec, bool clamped,          \
+                                         int count, line_t *lines) {                                              \
+        enum { VECTORS = LINE_BYTES / sizeof(type) / LANES };                                                     \
+        draws_t draws[BLOCK / LANES];                                                                             \
+        weights_t weights[BLOCK / LANES];                                                                         \
+        EACH_VECTOR(count * (int)VECTORS) {                                                                       \
             draws[i] = stirred_lanes(*at);                                                                        \
             *at = add_draws(*at, stride);                                                                         \
         }                                                                                                         \
-        (base##_vectors)(draws, weights, BLOCK_VECTORS, spec, NULL);                                              \
-        _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_VECTORS; i++) if (clamped) weights[i] =                 \
-            clamp_lanes(weights[i], spec->lo, spec->hi);                                                          \
-        _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) block.lines[i] =                 \
-            (pack_##dtype)(weights + i * LINE_VECTORS);                                                           \
-        return block;                                                                                             \
+        EACH_VECTOR(count * (int)VECTORS) weights[i] = base##_lanes(draws[i], spec);                              \
+        if (clamped) EACH_VECTOR(count * (int)VECTORS) weights[i] = clamp_lanes(weights[i], spec->lo, spec->hi);  \
+        EACH_VECTOR(count) lines[i] = (pack_##dtype)(weights + i * VECTORS); /* see formats.h */                  \
     }                                                                                                             \
-                                                                                                                  \
-    static __attribute__((noinline)) void part_##base##_##dtype(void *out, size_t count, uint64_t x,              \
-                                                                uint64_t step, const fi_spec *spec) {             \
-        draws_t at = every_draw(x, step);                                                                         \
-        block_##base##_##dtype block = next_##base##_##dtype(&at, all_draws(step * LANES), spec, spec->clamped);  \
-        memcpy(out, &block, count * sizeof(type));                                                                \
+    static __attribute__((noinline)) void part_##base##_##dtype(                                                  \
+        char *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, bool stream) {                   \
+        enum { LINE = LINE_BYTES / sizeof(type) };                                                                \
+        draws_t at = every_draw(x, step), stride = all_draws(step * LANES);                                       \
+        for (;; count -= LINE, out += LINE_BYTES) {                                                               \
+            line_t line;                                                                                          \
+            next_##base##_##dtype(&at, stride, spec, spec->clamped, 1, &line);                                    \
+            if (count >= LINE)                                                                                    \
+                put_line(out, line, stream);                                                                      \
+            else                                                                                                  \
+                memcpy(out, &line, count * sizeof(type));                                                         \
+            if (count <= LINE) break;                                                                             \
+        }                                                                                                         \
     }                                                                                                             \
-                                                                                                                  \
-    FI_INLINE void run_##base##_##dtype(type *out, size_t count, uint64_t x, uint64_t step, const fi_spec *given, \
+    FI_INLINE void run_##base##_##dtype(char *out, size_t count, uint64_t x, uint64_t step, const fi_spec *given, \
                                         bool clamped, bool stream) {                                              \
-        enum { LINE = LINE_BYTES / sizeof(type), BLOCK = LINE * LINES_##base##_##dtype };                         \
         size_t head = stream ? -(uintptr_t)out % LINE_BYTES / sizeof(type) : 0;                                   \
         if (head) {                                                                                               \
             if (head > count) head = count;                                                                       \
-            part_##base##_##dtype(out, head, x, step, given);                                                     \
-            out += head, count -= head, x += head * step;                                                         \
+            part_##base##_##dtype(out, head, x, step, given, false);                                              \
+            out += head * sizeof(type), count -= head, x += head * step;                                          \
         }                                                                                                         \
         if (count >= BLOCK) {                                                                                     \
             const fi_spec spec = *given; /* a copy that no store to out can alias */                              \
             const draws_t stride = all_draws(step * LANES);                                                       \
             draws_t at = every_draw(x, step);                                                                     \
             x += (count - count % BLOCK) * step;                                                                  \
-            for (; count >= BLOCK; count -= BLOCK, out += BLOCK) {                                                \
-                block_##base##_##dtype block = next_##base##_##dtype(&at, stride, &spec, clamped);                \
-                _Pragma("GCC unroll 8") for (int i = 0; i < LINES_##base##_##dtype; i++) {                        \
-                    if (stream)                                                                                   \
-                        stream_line(out + i * LINE, block.lines[i]);                                              \
-                    else                                                                                          \
-                        store_line(out + i * LINE, block.lines[i]);                                               \
-                }                                                                                                 \
+            for (; count >= BLOCK; count -= BLOCK, out += BLOCK * sizeof(type)) {                                 \
+                line_t lines[sizeof(type)];                                                                       \
+                next_##base##_##dtype(&at, stride, &spec, clamped, sizeof(type), lines);                          \
+                EACH_VECTOR((int)sizeof(type)) put_line(out + i * LINE_BYTES, lines[i], stream);                  \
             }                                                                                                     \
         }                                                                                                         \
-        if (count) part_##base##_##dtype(out, count, x, step, given);                                             \
+        if (count) part_##base##_##dtype(out, count, x, step, given, stream);                                     \
     }                                                                                                             \
-    static __attribute__((noinline)) void brief_##base##_##dtype(                                                 \
-        void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, bool stream) {                   \
-        if (IS_BRIEF(base, width))                                                                                \
-            fill_brief((fi_base)BASE_##base, number, out, count, x, step, spec, stream, part_##base##_##dtype);   \
-    }                                                                                                             \
+    DEFINE_BRIEF(base, number, dtype, width)                                                                      \
     static void KERNEL_NAME(base, dtype)(void *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, \
                                          bool stream) {                                                           \
         if (IS_BRIEF(base, width) && spec->brief)                                                                 \
             brief_##base##_##dtype(out, count, x, step, spec, stream);                                            \
-        else if (FLIGHT_##base > 1 || IS_BRIEF(base, width))                                                      \
-            /* long or rare: four copies are much code, and two tests are lost in the work */                     \
-            run_##base##_##dtype(out, count, x, step, spec, spec->clamped, stream);                               \
-        else if (stream && spec->clamped)                                                                         \
-            run_##base##_##dtype(out, count, x, step, spec, true, true);                                          \
-        else if (stream)                                                                                          \
-            run_##base##_##dtype(out, count, x, step, spec, false, true);                                         \
         else if (spec->clamped)                                                                                   \
-            run_##base##_##dtype(out, count, x, step, spec, true, false);                                         \
+            run_##base##_##dtype(out, count, x, step, spec, true, stream);                                        \
         else                                                                                                      \
-            run_##base##_##dtype(out, count, x, step, spec, false, false);                                        \
+            run_##base##_##dtype(out, count, x, step, spec, false, stream);                                       \
     }
+
+#define DEFINE_FILL(base, ...) CONCAT(DEFINE, LONG_##base)(base, __VA_ARGS__)
 
 DEFINE_KERNELS
 
@@ -514,23 +681,22 @@ DEFINE_MULTILINEAR
 /* ---- draws alone ---- */
 
 static uint64_t CONCAT(sum_draws, LEVEL)(uint64_t x, size_t count) {
-    enum { BLOCK = LANES * FLIGHT };
     draws_t at[FLIGHT], sum[FLIGHT];
-    EACH_VECTOR {
+    EACH_VECTOR(FLIGHT) {
         at[i] = every_draw(x + (uint64_t)(LANES * i) * FI_GAMMA, FI_GAMMA);
         sum[i] = all_draws(0);
     }
-    x += (count - count % BLOCK) * FI_GAMMA;
-    const draws_t stride = all_draws(BLOCK * FI_GAMMA);
-    for (; count >= BLOCK; count -= BLOCK) {
-        EACH_VECTOR {
+    x += (count - count % FLIGHT_WEIGHTS) * FI_GAMMA;
+    const draws_t stride = all_draws(FLIGHT_WEIGHTS * FI_GAMMA);
+    for (; count >= FLIGHT_WEIGHTS; count -= FLIGHT_WEIGHTS) {
+        EACH_VECTOR(FLIGHT) {
             sum[i] = add_draws(sum[i], mixed_lanes(stirred_lanes(at[i])));
             at[i] = add_draws(at[i], stride);
         }
     }
-    uint64_t each[BLOCK], total = 0;
+    uint64_t each[FLIGHT_WEIGHTS], total = 0;
     memcpy(each, sum, sizeof each);
-    for (int i = 0; i < BLOCK; i++) total += each[i];
+    for (int i = 0; i < FLIGHT_WEIGHTS; i++) total += each[i];
     for (; count; count--, x += FI_GAMMA) total += mix64(x);
     return total;
 }

@@ -80,19 +80,18 @@ static inline weights_t centered_steps(draws_t z, double factor) {
     return multiply(all_weights(factor), centered_step_lanes(z));
 }
 
-static inline weights_t centered_odd_lanes(draws_t z) {
-    weights_t step = centered_step_lanes(z);
-    return add(add(step, step), all_weights(1));
+static inline weights_t centered_open_lanes(draws_t z) {
+    return fma_lanes(centered_step_lanes(z), all_weights(0x1p-52), all_weights(0x1p-53));
 }
 
 /* A polynomial of each lane's segment: bits(y) from `bit` up number its row, the bits below say where in it y lies. */
-FI_INLINE void segments_flight(const double *table, int width, int count, int degree, int bit, const weights_t *y,
-                               weights_t *z) {
+FI_INLINE void segments_flight(const double *table, int width, int count, int degree, int bit, int flight,
+                               const weights_t *y, weights_t *z) {
     const draws_t below = all_draws((UINT64_C(1) << bit) - 1);
     const weights_t middle = all_weights(1 + (double)(UINT64_C(1) << bit) * 0x1p-53);
     weights_t x[FLIGHT];
     const double *rows[FLIGHT][LANES];
-    EACH_VECTOR {
+    EACH_VECTOR(flight) {
         draws_t bits = vreinterpretq_u64_f64(y[i]);
         draws_t segment = vandq_u64(vshlq_u64(bits, vdupq_n_s64(-bit)), all_draws((uint64_t)count - 1));
         rows[i][0] = table + (uint64_t)width * vgetq_lane_u64(segment, 0);
@@ -101,7 +100,7 @@ FI_INLINE void segments_flight(const double *table, int width, int count, int de
         x[i] = subtract(vreinterpretq_f64_u64(bits), middle);
     }
     _Pragma("GCC unroll 8") for (int power = degree & ~1; power >= 0; power -= 2) {
-        EACH_VECTOR { /* two coefficients from each lane's row */
+        EACH_VECTOR(flight) { /* two coefficients from each lane's row */
             weights_t a = load_weights(rows[i][0] + power), b = load_weights(rows[i][1] + power);
             weights_t low = vzip1q_f64(a, b), high = vzip2q_f64(a, b);
             if (power + 1 <= degree) z[i] = power + 1 == degree ? high : fma_lanes(z[i], x[i], high);
@@ -110,12 +109,13 @@ FI_INLINE void segments_flight(const double *table, int width, int count, int de
     }
 }
 
-FI_INLINE void quantile_centre_flight(const weights_t *y, weights_t *z) {
-    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, y, z);
+FI_INLINE void quantile_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, flight, y, z);
 }
 
-FI_INLINE void brief_centre_flight(const weights_t *y, weights_t *z) {
-    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE, 48, y, z);
+FI_INLINE void brief_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE_CENTRE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE_CENTRE, 48,
+                    flight, y, z);
 }
 
 static inline mask_t near_tie(weights_t w) {

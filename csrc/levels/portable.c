@@ -49,9 +49,9 @@ static void brief_ratios(const double *y, double *z) {
     EACH {
         row[i] = fi_brief_centre[(bits_of(y[i]) >> 48) % FI_BRIEF_ROWS];
         x[i] = from_bits((bits_of(y[i]) & FI_BRIEF_SIGNIFICAND) | FI_ONE) - FI_BRIEF_MIDDLE;
-        z[i] = row[i][FI_BRIEF_DEGREE];
+        z[i] = row[i][FI_BRIEF_DEGREE_CENTRE];
     }
-    for (int power = FI_BRIEF_DEGREE - 1; power >= 0; power--) EACH z[i] = z[i] * x[i] + row[i][power];
+    for (int power = FI_BRIEF_DEGREE_CENTRE - 1; power >= 0; power--) EACH z[i] = z[i] * x[i] + row[i][power];
 }
 
 /* No branch: which side a weight lies on is not predicted. */
@@ -63,9 +63,9 @@ static inline double chosen(uint64_t mask, double yes, double no) {
 FI_INLINE uint64_t tail_of(fi_base base, uint64_t draw, const fi_spec *spec, double *t) {
     const uint64_t top = UINT64_C(1) << 63;
     if (base == FI_NORMAL) {
-        uint64_t o = bits_of(centered_odd(draw));
-        *t = 1 - from_bits(o & ~top) * 0x1p-53;
-        return o & top;
+        uint64_t q = bits_of(centered_open(draw));
+        *t = 1 - from_bits(q & ~top);
+        return q & top;
     }
     double k = (double)top53(draw);
     uint64_t below = 0 - (uint64_t)(k < spec->split);
@@ -104,10 +104,11 @@ FI_INLINE unsigned eight_weights(fi_base base, uint64_t x, uint64_t step, const 
         ratios(y, z);
     }
     EACH {
-        z[i] = from_bits(bits_of((1 - t[i]) * 0x1p53 * z[i]) ^ sign[i]);
+        z[i] = from_bits(bits_of((1 - t[i]) * z[i]) ^ sign[i]);
         if (base == FI_TRUNCATED_NORMAL) z[i] = clamp(z[i], spec->lower, spec->upper);
         double scaled = spec->scale * z[i];
-        w[i] = clamp(spec->shift + scaled, spec->lo, spec->hi);
+        w[i] = brief && base == FI_NORMAL ? scaled : spec->shift + scaled; /* which makes +0 of -0 */
+        if (base == FI_TRUNCATED_NORMAL) w[i] = clamp(w[i], spec->lo, spec->hi);
     }
     return tails;
 }

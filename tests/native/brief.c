@@ -23,6 +23,8 @@ static const double truncated[][6] = {
     {-1, 1, 0x1.44ed0bb7cb20bp-2, 0x1.44ed0bb7cb20bp-2, 0x1.5d897a241a6fap-54, 0x1p52},
     {-1, INFINITY, 0x1.44ed0bb7cb20bp-2, 0, 0x1.aec4bd120d37dp-54, 0x1.9f734e17374ccp+51},
     {0x1.2p+2, INFINITY, 0x1.ffff8dfe35c8bp+0, 0, 0x1.c80728dd3b03ap-72, 0},
+    /* weights of exactly 0, which are +0 */
+    {-0x1p-46, 0x1p-46, 0x1.fffffffffff9ap-1, 0x1.fffffffffff9ap-1, 0x1.9884533d43651p-100, 0x1p52},
 };
 enum { TRUNCATED = sizeof truncated / sizeof *truncated };
 

@@ -29,9 +29,9 @@ static void exact_weights(const fi_spec *spec, const uint64_t *o, double *w, boo
         z[i] = unmixed(k << 11);
     }
     memcpy(draws, z, sizeof draws);
-    if (spec->base == FI_NORMAL) normal_vectors(draws, weights, FLIGHT, spec, NULL);
-    if (spec->base == FI_TRUNCATED_NORMAL) truncated_near_vectors(draws, weights, FLIGHT, spec, NULL);
-    if (spec->base == FI_CENTERED_UNIFORM) centered_uniform_vectors(draws, weights, FLIGHT, spec, NULL);
+    fi_spec unclamped = *spec;
+    unclamped.clamped = false;
+    exact_vectors(spec->base, FLIGHT, draws, weights, &unclamped);
     memcpy(w, weights, sizeof weights);
     for (int i = 0; i < FLIGHT * LANES; i++) w[i] = below ? -w[i] : w[i];
 }
@@ -56,7 +56,7 @@ static bool contained(const fi_spec *spec, uint32_t begin, bool below) {
             upper[j] = below ? ~distance : distance ^ 1; /* what distance_words undoes */
         }
         memcpy(&words, upper, sizeof words);
-        interval_floats(spec->base, words, spec, &ends[0], &ends[1]);
+        interval_floats(spec->base, spec->dtype, 1, &words, spec, &ends[0], &ends[1]);
         memcpy(low + i, &ends[0], sizeof ends[0]);
         memcpy(high + i, &ends[1], sizeof ends[1]);
     }
@@ -73,10 +73,10 @@ static bool contained(const fi_spec *spec, uint32_t begin, bool below) {
     return true;
 }
 
-static bool all_contained(fi_base base, const double *p, uint32_t stride) {
+static bool all_contained(fi_base base, fi_dtype dtype, const double *p, uint32_t stride) {
     enum { COUNT = FLIGHT * LANES };
     fi_spec spec;
-    if (fi_spec_init(&spec, base, FI_FLOAT16, p) != FI_OK || !spec.brief) return false;
+    if (fi_spec_init(&spec, base, dtype, p) != FI_OK || !spec.brief) return false;
     least_below = least_above = 1e9;
     for (uint64_t block = 0; block < (UINT64_C(1) << 31) / COUNT; block++) {
         /* all of both ends, whatever the stride */
@@ -84,8 +84,8 @@ static bool all_contained(fi_base base, const double *p, uint32_t stride) {
         if (!end && block % stride != stride / 3) continue;
         if (!contained(&spec, (uint32_t)(block * COUNT), block / stride % 2)) return false;
     }
-    printf("%s %s, scale %g: the nearest ends miss by %.2f below, %.2f above\n", QUOTE(LEVEL), fi_base_name(base),
-           spec.scale, least_below, least_above);
+    printf("%s %s %s, scale %g: the nearest ends miss by %.2f below, %.2f above\n", QUOTE(LEVEL),
+           fi_base_name(base), fi_dtype_name(dtype), spec.scale, least_below, least_above);
     return true;
 }
 
@@ -109,13 +109,15 @@ int main(int count, char **words) {
     uint32_t stride = count > 1 ? (uint32_t)atol(words[1]) : 1;
     fp_state host = fp_enter();
     bool good = true;
-    for (int i = 0; i < (stride == 1 ? 1 : 4); i++) {
-        double centered[FI_PARAMETERS] = {scales[i]}, normal[FI_PARAMETERS] = {0, scales[i]};
-        good = good && all_contained(FI_CENTERED_UNIFORM, centered, stride);
-        good = good && all_contained(FI_NORMAL, normal, stride);
+    for (int dtype = FI_FLOAT16; dtype <= FI_BFLOAT16; dtype++) {
+        for (int i = 0; i < (stride == 1 ? 1 : 4); i++) {
+            double centered[FI_PARAMETERS] = {scales[i]}, normal[FI_PARAMETERS] = {0, scales[i]};
+            if (dtype == FI_FLOAT16) good = good && all_contained(FI_CENTERED_UNIFORM, dtype, centered, stride);
+            good = good && all_contained(FI_NORMAL, dtype, normal, stride);
+        }
+        for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+            good = good && all_contained(FI_TRUNCATED_NORMAL, dtype, cases[i], stride);
     }
-    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
-        good = good && all_contained(FI_TRUNCATED_NORMAL, cases[i], stride);
     fp_leave(host);
     return good ? 0 : 1;
 }
