@@ -42,34 +42,32 @@ FI_INLINE float from_float32_bits(uint32_t bits) {
     return x;
 }
 
+FI_INLINE uint32_t float32_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 /* A narrow format's exponent and significand moved under those of float32, whose bias is larger: the exponent's field
  * gets the difference. A subnormal, of exponent 0, gets one more, and the 1 that it does not have taken off; it is
  * never a subnormal float32, which some CPUs compute a hundred times slower. */
-FI_INLINE float from_narrow(uint32_t magnitude, int mantissa, int bias, uint32_t infinite) {
+FI_INLINE float from_narrow(uint32_t sign, uint32_t magnitude, int mantissa, int bias, uint32_t infinite) {
     uint32_t placed = magnitude << (23 - mantissa), rebased = placed + ((uint32_t)(127 - bias) << 23);
     float lowest = from_float32_bits((uint32_t)(128 - bias) << 23);
-    float subnormal = from_float32_bits(rebased + (UINT32_C(1) << 23)) - lowest;
-    uint32_t bits;
-    memcpy(&bits, &subnormal, sizeof bits);
+    uint32_t subnormal = float32_bits(from_float32_bits(rebased + (UINT32_C(1) << 23)) - lowest);
     uint32_t is_subnormal = 0 - (uint32_t)(magnitude < UINT32_C(1) << mantissa);
     uint32_t is_infinite = 0 - (uint32_t)(magnitude >= infinite);
-    bits = (bits & is_subnormal) | (rebased & ~is_subnormal) | (is_infinite & UINT32_C(0x7F800000));
-    return from_float32_bits(bits);
-}
-
-FI_INLINE float with_sign(float x, uint32_t sign) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return from_float32_bits(bits | sign);
+    uint32_t bits = (subnormal & is_subnormal) | (rebased & ~is_subnormal) | (is_infinite & UINT32_C(0x7F800000));
+    return from_float32_bits(sign | bits);
 }
 
 FI_INLINE float from_float16_bits(uint32_t bits) {
-    return with_sign(from_narrow(bits & 0x7FFF, 10, 15, 0x7C00), (bits & 0x8000) << 16);
+    return from_narrow((bits & 0x8000) << 16, bits & 0x7FFF, 10, 15, 0x7C00);
 }
 
 /* Its one NaN; it has no infinity. */
 FI_INLINE float from_float8_e4m3fn_bits(uint32_t bits) {
-    return with_sign(from_narrow(bits & 0x7F, 3, 7, 0x7F), (bits & 0x80) << 24);
+    return from_narrow((bits & 0x80) << 24, bits & 0x7F, 3, 7, 0x7F);
 }
 
 FI_INLINE float from_bfloat16_bits(uint32_t bits) { return from_float32_bits(bits << 16); }
@@ -162,43 +160,31 @@ FI_INLINE void load_rest(double *rest, marks_t *real, const double *x, int64_t b
 }
 
 /* Leaves x - anchor in place of x, so that the second pass need not subtract it again. */
-FI_INLINE void first_pass(first_t *result, double *x, int64_t count, double anchor) {
-    first_t pass;
+FI_INLINE void first_pass(first_t *pass, double *x, int64_t count, double anchor) {
     EACH_LANES {
-        pass.sum[v] = (vector_t){0};
-        pass.low[v] = pass.high[v] = pass.sum[v] + x[0];
+        pass->sum[v] = (vector_t){0};
+        pass->low[v] = pass->high[v] = pass->sum[v] + x[0];
     }
     double rest[SUMMARY_LANES];
     marks_t real[SUMMARY_VECTORS];
     int64_t whole = count - count % SUMMARY_LANES;
     load_rest(rest, real, x, whole, count); /* before x changes: it is filled up with x[0] */
-    for (int64_t i = 0; i < whole; i += SUMMARY_LANES) first_step(&pass, x + i, NULL, anchor);
+    for (int64_t i = 0; i < whole; i += SUMMARY_LANES) first_step(pass, x + i, NULL, anchor);
     if (whole < count) {
-        first_step(&pass, rest, real, anchor);
+        first_step(pass, rest, real, anchor);
         memcpy(x + whole, rest, sizeof *x * (size_t)(count - whole));
-    }
-    EACH_LANES {
-        result->sum[v] = pass.sum[v];
-        result->low[v] = pass.low[v];
-        result->high[v] = pass.high[v];
     }
 }
 
-FI_INLINE void second_pass(second_t *result, const double *x, int64_t count, double mean) {
-    second_t pass;
-    EACH_LANES pass.m2[v] = pass.m3[v] = pass.m4[v] = (vector_t){0};
+FI_INLINE void second_pass(second_t *pass, const double *x, int64_t count, double mean) {
+    EACH_LANES pass->m2[v] = pass->m3[v] = pass->m4[v] = (vector_t){0};
     int64_t i = 0;
-    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) second_step(&pass, x + i, NULL, mean);
+    for (; i + SUMMARY_LANES <= count; i += SUMMARY_LANES) second_step(pass, x + i, NULL, mean);
     if (i < count) {
         double rest[SUMMARY_LANES];
         marks_t real[SUMMARY_VECTORS];
         load_rest(rest, real, x, i, count);
-        second_step(&pass, rest, real, mean);
-    }
-    EACH_LANES {
-        result->m2[v] = pass.m2[v];
-        result->m3[v] = pass.m3[v];
-        result->m4[v] = pass.m4[v];
+        second_step(pass, rest, real, mean);
     }
 }
 
