@@ -21,7 +21,8 @@
  *   a factor of 2^-1011 or more; centered_open_lanes: see splitmix64.h
  *   scaled53_lanes(draw) = top53 * UNIT53, a power of 2
  *   quantile_centre_flight(flight, y, z): quantile_centre() of quantile.h for so many registers; brief_centre_flight,
- *                               of brief.h
+ *                               of brief.h; or CENTRE_BY_ROWS, and segments_flight(table, width, count, degree, bit,
+ *                               flight, y, z), from which these are made
  *   near_tie(w) -> mask: within the error of brief_centre_flight lies a tie of float32 (see brief.h)
  *
  *   all_words(x), add_words, subtract_words, and_words, or_words, most_words (of values below 2^31)
@@ -57,6 +58,17 @@
 #endif
 
 /* ---- bases ---- */
+
+#ifdef CENTRE_BY_ROWS
+FI_INLINE void quantile_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, flight, y, z);
+}
+
+FI_INLINE void brief_centre_flight(int flight, const weights_t *y, weights_t *z) {
+    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE_CENTRE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE_CENTRE, 48,
+                    flight, y, z);
+}
+#endif
 
 static inline weights_t scaled_and_shifted(weights_t z, const fi_spec *spec) {
     return add(all_weights(spec->shift), multiply(all_weights(spec->scale), z));
@@ -217,8 +229,7 @@ static inline words_t to_float8(words_t odd, int mantissa, int bias) {
 
 FI_INLINE line_t pack_float8(const weights_t w[8], int mantissa, int bias) {
     words_t x[4];
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) x[i] =
-        to_float8(odd_floats(w[2 * i], w[2 * i + 1]), mantissa, bias);
+    EACH_VECTOR(4) x[i] = to_float8(odd_floats(w[2 * i], w[2 * i + 1]), mantissa, bias);
     return pack_bytes(x);
 }
 
@@ -235,27 +246,38 @@ FI_INLINE void put_line(void *out, line_t line, bool stream) {
         store_line(out, line);
 }
 
+/* As much of a line as is wanted: all of it, or the first of its weights. Returns how many. */
+FI_INLINE size_t put_part(void *out, line_t line, size_t wanted, size_t itemsize, bool stream) {
+    const size_t all = LINE_BYTES / itemsize;
+    char spilled
+        [LINE_BYTES]; /* here and not by the line's own address, or every line would be written to the stack */
+    if (wanted >= all) {
+        put_line(out, line, stream);
+        return all;
+    }
+    store_line(spilled, line);
+    memcpy(out, spilled, wanted * itemsize);
+    return wanted;
+}
+
+/* How many weights lie before the first line that can be streamed. */
+FI_INLINE size_t head_of(const void *out, size_t count, size_t itemsize, bool stream) {
+    size_t head = stream ? -(uintptr_t)out % LINE_BYTES / itemsize : 0;
+    return head < count ? head : count;
+}
+
 /* Float64 weights to whole lines of a dtype, of which the last may be wanted in part. */
 typedef void (*pack_t)(char *out, const double *weights, size_t count, bool stream);
 
-#define DEFINE_PACK(with, number, dtype, width, type, ...)                                                   \
-    FI_INLINE line_t line_of_##dtype(const double *from) {                                                   \
-        weights_t weights[LINE_BYTES / sizeof(type) / LANES];                                                \
-        for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)                                        \
-            weights[i] = load_weights(from + i * LANES);                                                     \
-        return (pack_##dtype)(weights); /* see formats.h */                                                  \
-    }                                                                                                        \
-    static __attribute__((noinline)) void pack_lines_##dtype(char *out, const double *weights, size_t count, \
-                                                             bool stream) {                                  \
-        enum { LINE = LINE_BYTES / sizeof(type) };                                                           \
-        for (; count >= LINE; count -= LINE, weights += LINE, out += LINE_BYTES) {                           \
-            line_t line = line_of_##dtype(weights);                                                          \
-            put_line(out, line, stream);                                                                     \
-        }                                                                                                    \
-        if (count) {                                                                                         \
-            line_t line = line_of_##dtype(weights);                                                          \
-            memcpy(out, &line, count * sizeof(type));                                                        \
-        }                                                                                                    \
+#define DEFINE_PACK(with, number, dtype, width, type, ...)                                                    \
+    static __attribute__((noinline)) void pack_lines_##dtype(char *out, const double *from, size_t count,     \
+                                                             bool stream) {                                   \
+        enum { LINE = LINE_BYTES / sizeof(type), VECTORS = LINE / LANES };                                    \
+        for (; count; out += LINE_BYTES, from += LINE) {                                                      \
+            weights_t weights[VECTORS];                                                                       \
+            EACH_VECTOR((int)VECTORS) weights[i] = load_weights(from + i * LANES);                            \
+            count -= put_part(out, (pack_##dtype)(weights), count, sizeof(type), stream); /* see formats.h */ \
+        }                                                                                                     \
     }
 FI_EACH_DTYPE(DEFINE_PACK, )
 
@@ -271,9 +293,8 @@ enum {
 _Static_assert(BLOCK % FLIGHT_WEIGHTS == 0 && TILE_WEIGHTS % BLOCK == 0, "tiles of whole blocks of whole flights");
 
 typedef struct {
-    /* Flights of the draws at[], at[] + stride, ... */
-    void (*run)(double *out, size_t flights, const draws_t at[FLIGHT], draws_t stride, const fi_spec *spec,
-                bool stream);
+    /* Flights of the draws x, x + step, ... */
+    void (*run)(double *out, size_t flights, uint64_t x, uint64_t step, const fi_spec *spec, bool stream);
     /* Vectors of any draws. */
     void (*alone)(double *out, size_t vectors, const draws_t *at, const fi_spec *spec);
 } exact_t;
@@ -286,32 +307,31 @@ FI_INLINE void exact_vectors(fi_base base, int flight, const draws_t *draws, wei
     if (spec->clamped) EACH_VECTOR(flight) weights[i] = clamp_lanes(weights[i], spec->lo, spec->hi);
 }
 
-#define DEFINE_EXACT(base, number)                                                                           \
-    static __attribute__((noinline)) void exact_run_##base(double *out, size_t flights,                      \
-                                                           const draws_t from[FLIGHT], draws_t stride,       \
-                                                           const fi_spec *given, bool stream) {              \
-        const fi_spec spec = *given; /* a copy that no store to out can alias */                             \
-        draws_t at[FLIGHT];                                                                                  \
-        EACH_VECTOR(FLIGHT) at[i] = from[i];                                                                 \
-        for (; flights; flights--, out += FLIGHT_WEIGHTS) {                                                  \
-            draws_t draws[FLIGHT];                                                                           \
-            weights_t weights[FLIGHT];                                                                       \
-            EACH_VECTOR(FLIGHT) {                                                                            \
-                draws[i] = stirred_lanes(at[i]);                                                             \
-                at[i] = add_draws(at[i], stride);                                                            \
-            }                                                                                                \
-            exact_vectors(number, FLIGHT, draws, weights, &spec);                                            \
-            EACH_VECTOR(FLIGHT) put_line(out + i * LANES, pack_float64(weights + i), stream);                \
-        }                                                                                                    \
-    }                                                                                                        \
-    static __attribute__((noinline)) void exact_alone_##base(double *out, size_t vectors, const draws_t *at, \
-                                                             const fi_spec *spec) {                          \
-        for (; vectors; vectors--, out += LANES) {                                                           \
-            draws_t draws = stirred_lanes(*at++);                                                            \
-            weights_t weights;                                                                               \
-            exact_vectors(number, 1, &draws, &weights, spec);                                                \
-            store_weights(out, weights);                                                                     \
-        }                                                                                                    \
+#define DEFINE_EXACT(base, number)                                                                             \
+    static __attribute__((noinline)) void exact_run_##base(double *out, size_t flights, uint64_t x,            \
+                                                           uint64_t step, const fi_spec *given, bool stream) { \
+        const fi_spec spec = *given; /* a copy that no store to out can alias */                               \
+        const draws_t stride = all_draws(step * LANES);                                                        \
+        draws_t at = every_draw(x, step);                                                                      \
+        for (; flights; flights--, out += FLIGHT_WEIGHTS) {                                                    \
+            draws_t draws[FLIGHT];                                                                             \
+            weights_t weights[FLIGHT];                                                                         \
+            EACH_VECTOR(FLIGHT) {                                                                              \
+                draws[i] = stirred_lanes(at);                                                                  \
+                at = add_draws(at, stride);                                                                    \
+            }                                                                                                  \
+            exact_vectors(number, FLIGHT, draws, weights, &spec);                                              \
+            EACH_VECTOR(FLIGHT) put_line(out + i * LANES, pack_float64(weights + i), stream);                  \
+        }                                                                                                      \
+    }                                                                                                          \
+    static __attribute__((noinline)) void exact_alone_##base(double *out, size_t vectors, const draws_t *at,   \
+                                                             const fi_spec *spec) {                            \
+        for (; vectors; vectors--, out += LANES) {                                                             \
+            draws_t draws = stirred_lanes(*at++);                                                              \
+            weights_t weights;                                                                                 \
+            exact_vectors(number, 1, &draws, &weights, spec);                                                  \
+            store_weights(out, weights);                                                                       \
+        }                                                                                                      \
     }
 
 DEFINE_EXACT(centered_uniform, FI_CENTERED_UNIFORM)
@@ -324,27 +344,18 @@ static const exact_t exact[FI_BASES] = {
     [FI_TRUNCATED_NORMAL] = {exact_run_truncated_normal, exact_alone_truncated_normal},
 };
 
-FI_INLINE void exact_run(const exact_t *ways, double *out, size_t flights, uint64_t x, uint64_t step,
-                         const fi_spec *spec, bool stream) {
-    const draws_t next = all_draws(step * LANES);
-    draws_t at[FLIGHT];
-    at[0] = every_draw(x, step);
-    EACH_VECTOR(FLIGHT - 1) at[i + 1] = add_draws(at[i], next);
-    ways->run(out, flights, at, all_draws(step * FLIGHT_WEIGHTS), spec, stream);
-}
-
 static __attribute__((noinline)) void fill_exactly(const exact_t *ways, pack_t pack, char *out, size_t count,
                                                    uint64_t x, uint64_t step, const fi_spec *spec, bool stream) {
     _Alignas(LINE_BYTES) double tile[TILE_WEIGHTS];
     const size_t itemsize = (size_t)formats[spec->dtype].bits / 8;
-    size_t head = stream ? -(uintptr_t)out % LINE_BYTES / itemsize : 0;
+    size_t head = head_of(out, count, itemsize, stream);
     while (count) {
-        size_t done = head && head < count ? head : count < TILE_WEIGHTS ? count : TILE_WEIGHTS;
+        size_t done = head ? head : count < TILE_WEIGHTS ? count : TILE_WEIGHTS;
         if (itemsize == sizeof *tile && head == 0 && count >= FLIGHT_WEIGHTS) {
             done = count - count % FLIGHT_WEIGHTS;
-            exact_run(ways, (double *)out, done / FLIGHT_WEIGHTS, x, step, spec, stream);
+            ways->run((double *)out, done / FLIGHT_WEIGHTS, x, step, spec, stream);
         } else {
-            exact_run(ways, tile, (done + BLOCK - 1) / BLOCK * (BLOCK / FLIGHT_WEIGHTS), x, step, spec, false);
+            ways->run(tile, (done + BLOCK - 1) / BLOCK * (BLOCK / FLIGHT_WEIGHTS), x, step, spec, false);
             pack(out, tile, done, stream);
         }
         out += done * itemsize, count -= done, x += done * step, head = 0;
@@ -369,7 +380,7 @@ FI_INLINE uint64_t float32_block(fi_base base, draws_t *at, draws_t stride, cons
         truncated_near_vectors(FLIGHT, draws, weights, spec, unsure);
     EACH_VECTOR(FLIGHT) bits |= lanes_of(either(unsure[i], near_tie(weights[i]))) << (LANES * i);
     if (base != FI_NORMAL) EACH_VECTOR(FLIGHT) weights[i] = clamp_lanes(weights[i], spec->lo, spec->hi);
-    _Pragma("GCC unroll 8") for (int i = 0; i < FLIGHT / 2; i++) lines[i] = pack_float32(weights + 2 * i);
+    EACH_VECTOR(FLIGHT / 2) lines[i] = pack_float32(weights + 2 * i);
     return bits;
 }
 
@@ -528,8 +539,7 @@ FI_INLINE void fill_brief(fi_base base, fi_dtype dtype, char *out, size_t count,
     const draws_t stride = all_draws(step * (dtype == FI_FLOAT32 ? LANES : HALVES));
     draws_t at[2 * FLOAT_FLIGHT];
     unsure_t unsure;
-    size_t head = stream ? -(uintptr_t)out % LINE_BYTES / (size_t)itemsize : 0;
-    if (head > count) head = count;
+    size_t head = head_of(out, count, (size_t)itemsize, stream);
     if (head) fill_exactly(ways, pack, out, head, x, step, given, false);
     out += head * (size_t)itemsize, count -= head, x += head * step;
     if (dtype == FI_FLOAT32)
@@ -619,23 +629,17 @@ enum { FI_EACH_BASE(BASE_NUMBER, ) };
     }                                                                                                             \
     static __attribute__((noinline)) void part_##base##_##dtype(                                                  \
         char *out, size_t count, uint64_t x, uint64_t step, const fi_spec *spec, bool stream) {                   \
-        enum { LINE = LINE_BYTES / sizeof(type) };                                                                \
         draws_t at = every_draw(x, step), stride = all_draws(step * LANES);                                       \
-        for (;; count -= LINE, out += LINE_BYTES) {                                                               \
+        for (; count; out += LINE_BYTES) {                                                                        \
             line_t line;                                                                                          \
             next_##base##_##dtype(&at, stride, spec, spec->clamped, 1, &line);                                    \
-            if (count >= LINE)                                                                                    \
-                put_line(out, line, stream);                                                                      \
-            else                                                                                                  \
-                memcpy(out, &line, count * sizeof(type));                                                         \
-            if (count <= LINE) break;                                                                             \
+            count -= put_part(out, line, count, sizeof(type), stream);                                            \
         }                                                                                                         \
     }                                                                                                             \
     FI_INLINE void run_##base##_##dtype(char *out, size_t count, uint64_t x, uint64_t step, const fi_spec *given, \
                                         bool clamped, bool stream) {                                              \
-        size_t head = stream ? -(uintptr_t)out % LINE_BYTES / sizeof(type) : 0;                                   \
+        size_t head = head_of(out, count, sizeof(type), stream);                                                  \
         if (head) {                                                                                               \
-            if (head > count) head = count;                                                                       \
             part_##base##_##dtype(out, head, x, step, given, false);                                              \
             out += head * sizeof(type), count -= head, x += head * step;                                          \
         }                                                                                                         \

@@ -109,14 +109,7 @@ FI_INLINE void segments_flight(const double *table, int width, int count, int de
     }
 }
 
-FI_INLINE void quantile_centre_flight(int flight, const weights_t *y, weights_t *z) {
-    segments_flight(fi_quantile_centre[0], 16, FI_CENTRE_ROWS, FI_DEGREE, 51, flight, y, z);
-}
-
-FI_INLINE void brief_centre_flight(int flight, const weights_t *y, weights_t *z) {
-    segments_flight(fi_brief_centre[0], FI_BRIEF_DEGREE_CENTRE + 1, FI_BRIEF_ROWS, FI_BRIEF_DEGREE_CENTRE, 48,
-                    flight, y, z);
-}
+#define CENTRE_BY_ROWS
 
 static inline mask_t near_tie(weights_t w) {
     draws_t raised = add_draws(vreinterpretq_u64_f64(w), all_draws((1 << 28) + (1 << 17)));
