@@ -8,11 +8,11 @@ file that came from elsewhere is read from the disk.
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from fastinit import Plan, verify_checkpoint, write_checkpoint
+from fastinit.cli.timing import seconds_of_one
 from fastinit.diagnosis import diagnose
 
 CHUNK = 1 << 19
@@ -69,9 +69,7 @@ def bench_from_disk(race, large, tmp_path, dtype, check, contestant):
         with open(path, "rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        began = time.perf_counter()
-        run()
-        return time.perf_counter() - began
+        return seconds_of_one(run)
 
     race(
         f"{check.__name__.split('_')[0]} {dtype}, from the disk",

@@ -3,8 +3,6 @@
 A ratio is the contestant's time over that of the first of its work.
 """
 
-import time
-
 import numpy as np
 import pytest
 from peers import own_fill
@@ -12,7 +10,7 @@ from peers import own_fill
 import fastinit
 from fastinit import _core
 from fastinit._engine.fill import STORES_VARIABLE
-from fastinit.cli.timing import MEMSET, MIX, memset
+from fastinit.cli.timing import MEMSET, MIX, memset, seconds_of_one
 
 MIB = 1 << 20
 CACHED = 64 << 10
@@ -32,9 +30,7 @@ def repeated(run, calls):
 def settled(run):
     """Seconds of the second of two runs: the first finds in the caches what the last contestant left there."""
     run()
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began
+    return seconds_of_one(run)
 
 
 @pytest.mark.parametrize("contestant", ["fastinit", "constant", MIX])

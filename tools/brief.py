@@ -72,9 +72,12 @@ def by_float(degree: int) -> list[Segment]:
     return [found[(i - 31) % len(found)] for i in range(len(found))]
 
 
-def tables() -> dict[str, tuple[str, str, list[list[float]], list[Segment]]]:
+Tables = dict[str, tuple[str, str, list[list[float]], list[Segment]]]
+
+
+def tables() -> Tables:
     """Return each table: its comment, its type, its lines and the segments that it holds."""
-    found: dict[str, tuple[str, str, list[list[float]], list[Segment]]] = {}
+    found: Tables = {}
     for dtype, degree in (("float16", 6), ("bfloat16", 5)):
         lanes = by_float(degree)
         eight = [*lanes[8:14], *lanes[6:8]]  # 2^-6 to 2^-1, then 2^-8 and 2^-7: the exponent modulo 8

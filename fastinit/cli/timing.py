@@ -83,7 +83,7 @@ def rounds_in_turn(
     seconds_of: Callable[[Contestant], float] | None = None,
 ) -> dict[str, list[float]]:
     """Return the seconds of every round of `in_turn`, by contestant; `seconds_of` times a call another way."""
-    seconds_of = seconds_of or _seconds
+    seconds_of = seconds_of or seconds_of_one
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         for name, run in contestants.items():
@@ -94,7 +94,8 @@ def rounds_in_turn(
     return seconds
 
 
-def _seconds(run: Contestant) -> float:
+def seconds_of_one(run: Contestant) -> float:
+    """Return the seconds of one call."""
     began = time.perf_counter()
     run()
     return time.perf_counter() - began
